@@ -20,7 +20,11 @@ CENT = 0.01
 MOST_KINDS = 12
 MOST_CHANGES = 4
 """Lines of a table before it says how many more there are."""
-LIFTED = {"supply": "more nodes", "supply and policy": "more nodes and other policies"}
+LIFTED = {
+    "supply": "more nodes",
+    "supply and policy": "more nodes and other policies",
+    "network.peered": "joined networks",
+}
 
 
 def print_explanation(

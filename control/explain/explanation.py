@@ -1,9 +1,10 @@
 """Explanation of a plan: all that can be said of why it is as it is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from control.explain.demand_price import demand_prices
 from control.explain.limits import Limit, limits
+from control.explain.networks import joined, networks_apart
 from control.explain.node_saving import NodeSaving, node_estimates, node_savings
 from control.explain.node_supply import node_supplies
 from control.explain.runner_up import RunnerUp, costliest, runner_up
@@ -12,6 +13,7 @@ from templates_lib.ports.solve import Solve
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.traffic import TrafficPrice
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +34,21 @@ class Explanation:
     """The cheapest first."""
 
 
-def explain(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> Explanation:
-    """Re-solves up to seven times where all demand is met, and up to seven times more where it is not.
+def explain(
+    plan: Plan, snapshot: Snapshot, library: Library, solve: Solve, no_way: tuple[TrafficPrice, ...] = ()
+) -> Explanation:
+    """Re-solves up to eight times where all demand is met, and up to eight times more where it is not.
 
-    `plan` was made on `snapshot` with templates of `library` by `solve`.
+    `plan` was made on `snapshot` with templates of `library` by `solve`. `no_way`: prices of crossings between networks
+    that do not reach each other.
     """
-    missing = shortage(plan, snapshot, library, solve)
+    missing = shortage(plan, snapshot, library, solve, joined(snapshot, no_way))
+    apart = networks_apart(plan, joined(snapshot, no_way), library, solve) if missing is None else None
     savings = tuple(node_savings(plan, snapshot, library, solve, tuple(missing.nodes) if missing else ()))
     others = (runner_up(plan, snapshot, library, solve, used) for used in costliest(plan))
     by_cost = tuple(sorted(others, key=lambda r: (r.unmet_requests_per_s, r.more_objective)))
-    return _explanation(plan, snapshot, missing, savings, by_cost)
+    found = _explanation(plan, snapshot, missing, savings, by_cost)
+    return found if apart is None else replace(found, limits=(*found.limits, apart))
 
 
 def explain_at_once(plan: Plan, snapshot: Snapshot) -> Explanation:

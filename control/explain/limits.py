@@ -23,7 +23,7 @@ TOO_LITTLE_LEFT = "nothing is used up, but what is left over is not enough for a
 @dataclass(frozen=True, slots=True)
 class Limit:
     kind: str
-    """`supply`, `quota`, `budget`, `replicas`, `spot_share`, `zone_share` or `survive`."""
+    """`supply`, `quota`, `budget`, `replicas`, `spot_share`, `zone_share`, `survive` or `network`."""
     subject: str
     """Key of the offer (empty: all of them), id of the pool, work class, or what a policy is about."""
     text: str

@@ -21,7 +21,7 @@ class Shortage:
     unmet: dict[str, float]
     """Requests per second of each demand that the plan does not serve."""
     lifted: str
-    """Limit that has to give: `supply`, a policy, or both; empty where nothing helps."""
+    """Limit that has to give: `supply`, a policy, both, or `network.peered`; empty where nothing helps."""
     left: dict[str, float]
     """Demand still unserved with that lifted."""
     usd_per_hour: float
@@ -34,13 +34,16 @@ class Shortage:
     """Names of the offers in `nodes`, for people."""
 
 
-def shortage(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> Shortage | None:
-    """Return what would serve the unmet demand; None where all is met. Tries supply, then each policy, then both; the
-    first that serves all wins, else what serves most."""
+def shortage(
+    plan: Plan, snapshot: Snapshot, library: Library, solve: Solve, joined: Snapshot | None = None
+) -> Shortage | None:
+    """Return what would serve the unmet demand; None where all is met. Tries supply, then each policy, then joining
+    networks, then all of supply and policy; the first that serves all wins, else what serves most. `joined`: the
+    snapshot with all networks joined; None: they are."""
     if not plan.unmet:
         return None
     best: tuple[float, str, Plan] | None = None
-    for lifted, changed in _what_ifs(snapshot):
+    for lifted, changed in _what_ifs(snapshot, joined):
         other = solve(changed, library)
         left = sum(other.unmet.values())
         if best is None or left < best[0] - SERVED:
@@ -63,7 +66,7 @@ def shortage(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> 
     )
 
 
-def _what_ifs(snapshot: Snapshot) -> Iterator[tuple[str, Snapshot]]:
+def _what_ifs(snapshot: Snapshot, joined: Snapshot | None) -> Iterator[tuple[str, Snapshot]]:
     endless = _endless(snapshot)
     yield "supply", endless
     free = snapshot.settings
@@ -72,6 +75,8 @@ def _what_ifs(snapshot: Snapshot) -> Iterator[tuple[str, Snapshot]]:
         if lifted != snapshot.settings:
             yield name, replace(snapshot, version="", settings=lifted)
             free = lift(free)
+    if joined is not None:
+        yield "network.peered", joined
     if free != snapshot.settings:
         yield "supply and policy", replace(endless, settings=free)
 

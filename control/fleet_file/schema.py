@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from control.fleet_file.cloud_section import CloudName, CloudSection
 from control.fleet_file.model_section import ModelSection
+from control.fleet_file.network_section import NetworkSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import FilePath, Name, SpecSection, check_different
@@ -128,6 +129,7 @@ class FleetFile(SpecSection):
     offers: OffersSection = OffersSection()
     quotas: list[QuotaSection] = Field(default=[])
     """Limits of your accounts."""
+    network: NetworkSection = NetworkSection()
     policy: PolicySection = PolicySection()
     reconcile: ReconcileSection = ReconcileSection()
     solver: SolverSection = SolverSection()

@@ -18,6 +18,7 @@ from control.planning.own_market import own_hosts, own_quotes
 from control.planning.served import served_apps
 from templates_lib.values.clouds import LOCAL, OWNED, SKYPILOT, cloud_kind
 from templates_lib.values.engines import environments
+from templates_lib.values.reach import Reach
 from templates_lib.values.settings import Guardrails, Replicas, Settings, WorkLimits
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ def offer_sources(file: FleetFile, document: Document) -> OfferSources:
         files=tuple((folder / name, at("offers", "files", place)) for place, name in enumerate(offers.files)),
         availability=None if stock is None else (folder / stock, at("offers", "availability")),
         quotas=tuple(quotas),
+        reach=Reach(tuple(frozenset(group.networks) for group in file.network.peered), file.network.gateways or ""),
     )
 
 

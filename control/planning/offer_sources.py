@@ -12,8 +12,10 @@ from control.offers.file import FileOffers
 from control.offers.pools import QuotaLimit, quota_pools
 from control.offers.port import MarketView
 from control.offers.quotes import Quotes
+from control.offers.reached import reached
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
+from templates_lib.values.reach import Reach
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +33,7 @@ class OfferSources:
     """Files of kind Offers; a later one's price replaces an earlier."""
     availability: tuple[Path, Position] | None
     quotas: tuple[tuple[QuotaLimit, Position], ...]
+    reach: Reach
 
     def quotes(self, market: MarketView) -> Quotes:
         """Return what can be rented on `market`. Raises SpecError at the position of what it does not have."""
@@ -44,4 +47,4 @@ class OfferSources:
         pools = {pool.id: pool for pool in quotes.pools}
         for limit, at in self.quotas:
             pools |= {pool.id: pool for pool in located(at, quota_pools, quotes.offers, quotes.configs, [limit])}
-        return replace(quotes, pools=tuple(pools.values()))
+        return reached(replace(quotes, pools=tuple(pools.values())), self.reach)

@@ -8,6 +8,7 @@ from control.allocator import solve
 from control.checker import check
 from control.explain import Explanation, explain, reasons
 from control.explain.certificate import Certificate, certificates, corrections, unkept
+from control.offers.reached import no_way
 from control.planning.cost_models import how_to_measure
 from control.planning.disks import disks_usd_per_hour
 from control.planning.promise import Attainment, AttainmentOf, Promise, promised
@@ -181,7 +182,7 @@ class PlanningSession:
 
     def explain(self, plan: Plan, snapshot: Snapshot, library: Library) -> Explanation:
         """Why `plan`, made on `snapshot` with templates of `library`, is as it is."""
-        return explain(plan, snapshot, library, solve)
+        return explain(plan, snapshot, library, solve, no_way(snapshot))
 
 
 def _planned(snapshot: Snapshot, library: Library, timed: Solve, method: Method, attain: Attainment | None) -> Promise:

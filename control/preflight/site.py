@@ -13,6 +13,7 @@ from control.cloud.port import Cloud
 from control.offers.cloud_reader import CloudReader
 from control.preflight.drivers import of_drivers
 from control.preflight.finding import Finding, Status
+from control.preflight.networks import of_flows, of_gateways
 from control.preflight.places import of_image, of_machines
 from control.preflight.planned import Planned
 from control.preflight.quotas import of_quotas
@@ -53,7 +54,8 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
             yield from of_image(planned, cloud, site.images[cloud], site.readers.get(cloud))
     if planned.elsewhere:
         yield _address(planned, site.address)
-    yield from _flows(planned)
+    yield from of_flows(planned)
+    yield from of_gateways(planned)
 
 
 def _tools() -> Iterator[Finding]:
@@ -117,15 +119,3 @@ def _address(planned: Planned, given: str) -> Finding:
 
 def _is_own(address: IPv4Address | IPv6Address) -> bool:
     return address.is_loopback or address.is_unspecified
-
-
-def _flows(planned: Planned) -> Iterator[Finding]:
-    """Routes whose legs are in several clouds: KV caches and tokens go from one to the other."""
-    apart = {}
-    for flow in planned.plan.flows:
-        clouds = tuple(dict.fromkeys(zone.partition("/")[0] for zone in flow.zones if zone))
-        if len(clouds) > 1:
-            apart[flow.route] = clouds
-    for route, clouds in sorted(apart.items()):
-        what = f"its legs are in {' and '.join(clouds)}: their nodes must reach each other, which is not seen from here"
-        yield Finding("network.flow", route, Status.UNKNOWN, what)

@@ -1,6 +1,7 @@
 """The registry of clouds: what the rest of Medley has to know of each beside what it sells."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 LOCAL = "local"
 """The cloud whose nodes are processes on this machine."""
@@ -8,6 +9,19 @@ OWNED = "owned"
 """The cloud of machines that somebody has, reached over SSH."""
 SKYPILOT = "skypilot"
 """The adapter of clouds whose nodes are rented through SkyPilot. Every other adapter has its cloud's name."""
+
+
+class Span(StrEnum):
+    """How far a private network reaches that a cloud's nodes are launched in."""
+
+    CLOUD = "cloud"
+    """All regions: SkyPilot launches in one VPC of the account, which on GCP is global."""
+    REGION = "region"
+    """One region: the VPC that the account has there."""
+    ZONE = "zone"
+    """One zone."""
+    NONE = "none"
+    """Not beyond a node: no other machine reaches its private address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +38,19 @@ class CloudKind:
     """True where its offers say how many nodes there are, those in use included, and not how many more could be had."""
     has_prices: bool = True
     """True where prices of it ship with Medley, so that a spec may name it; else its offers come from files alone."""
+    span: Span = Span.REGION
+    """How far its nodes reach each other by private addresses."""
 
 
 CLOUDS: dict[str, CloudKind] = {
     "aws": CloudKind(SKYPILOT, catalogue=True, remote_identity=True, quotas_count="vcpus"),
     "azure": CloudKind(quotas_count="vcpus"),
-    "gcp": CloudKind(SKYPILOT, catalogue=True, remote_identity=True),
-    "kubernetes": CloudKind(SKYPILOT, remote_identity=True, has_prices=False),
+    "gcp": CloudKind(SKYPILOT, catalogue=True, remote_identity=True, span=Span.CLOUD),
+    "kubernetes": CloudKind(SKYPILOT, remote_identity=True, has_prices=False, span=Span.CLOUD),
     "lambda": CloudKind(),
-    LOCAL: CloudKind(LOCAL, is_stock=True),
-    OWNED: CloudKind(OWNED, is_stock=True),
-    "runpod": CloudKind(SKYPILOT, catalogue=True),
+    LOCAL: CloudKind(LOCAL, is_stock=True, span=Span.CLOUD),
+    OWNED: CloudKind(OWNED, is_stock=True, span=Span.ZONE),
+    "runpod": CloudKind(SKYPILOT, catalogue=True, span=Span.NONE),
 }
 """Clouds by the name that offers, specs and rows have. SkyPilot has no such setting as `remote_identity` for RunPod: it
 sends its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it does not."""
@@ -42,8 +58,8 @@ sends its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it
 
 def cloud_kind(name: str) -> CloudKind:
     """Return what is known of a cloud. Offers may be of any (a file, a trace): of one that is not registered nothing is
-    rented, and its quotas count GPUs."""
-    return CLOUDS.get(name, CloudKind())
+    rented, its quotas count GPUs, and it is one network, in which only what a file states crosses zones."""
+    return CLOUDS.get(name, CloudKind(span=Span.CLOUD))
 
 
 def clouds_of(adapter: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from control.offers.live.source import NoAccessError
 from control.offers.quota import Quota, QuotaAnswer
 from control.preflight.drivers import of_drivers
 from control.preflight.finding import Finding, Status
+from control.preflight.networks import of_flows, of_gateways
 from control.preflight.planned import Planned
 from control.preflight.site import Site
 from control.preflight.walk import preflight
@@ -28,6 +29,7 @@ from templates_lib.values.cuda import TORCH_BUILD
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Flow
+from templates_lib.values.reach import Reach
 from templates_lib.values.supply import SupplyPool
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.planning.worlds import KEEP_SPEC, planned, world_of
@@ -98,7 +100,8 @@ def failing(found: dict[str, Finding]) -> set[str]:
 @pytest.mark.usefixtures("tools")
 def test_a_launch_that_can_work_passes_and_fetches_no_weights(made: Planned, hub: Hub) -> None:
     found = walked(made)
-    assert {each.status for each in found.values()} == {Status.PASS}
+    known = {name: each.status for name, each in found.items() if name != "gateways.reach"}
+    assert set(known.values()) == {Status.PASS}
     order = ["tool.skypilot", "account.credentials", "network.address", "engine.family", "format.weights",
              "weights.repository", "tokenizer.files", "disk.node"]  # fmt: skip
     assert [name for name in found if name in order] == order
@@ -370,13 +373,66 @@ def test_what_is_known_of_no_place_is_asked_for(made: Planned, hub: Hub) -> None
 
 
 @pytest.mark.usefixtures("tools")
-def test_routes_over_two_clouds_and_images_are_not_vouched_for(made: Planned, hub: Hub) -> None:
-    route = made.plan.flows[0].route
-    plan = replace(made.plan, flows=(Flow(route, ("aws/use2-az1", "gcp/us-east4-a"), 1.0, 0.0),))
-    found = walked(Planned(made.world, plan), images={"aws": "ami-0123"})
-    assert (found["network.flow"].subject, found["network.flow"].status) == (route, Status.UNKNOWN)
+def test_images_are_not_vouched_for(made: Planned, hub: Hub) -> None:
+    found = walked(made, images={"aws": "ami-0123"})
     assert found["image.region"].status is Status.UNKNOWN
     assert failing(found) == set()
+
+
+def spread(made: Planned, *zones: str, reach: Reach = Reach(), mode: str = "zones") -> Planned:  # noqa: B008
+    """The plan with its legs in these zones, one after the other."""
+    route = made.plan.flows[0].route
+    legs = made.world.recipe.served[0].routes()[0].legs
+    one, places = made.world.quotes.offers[0], [zone.split("/") for zone in zones]
+    offers = [replace(one, cloud=cloud, region=region, zone=region) for cloud, region in places]
+    world = replace(
+        made.world,
+        quotes=replace(made.world.quotes, offers=tuple(offers)),
+        fleet=replace(made.world.fleet, sources=replace(made.world.fleet.sources, reach=reach)),
+    )
+    instances = [
+        replace(made.plan.instances[0], zone=zone, units_per_s={leg.work_class: 1.0})
+        for zone, leg in zip(zones, legs, strict=True)
+    ]
+    at = zones if mode == "zones" else ("",) * len(zones)
+    plan = replace(made.plan, instances=tuple(instances), flows=(Flow(route, at, 1.0, 0.0),))
+    return Planned(world, plan)
+
+
+PEERED = Reach((frozenset({"aws/us-east-1", "aws/us-east-2"}),))
+
+
+@pytest.mark.parametrize(
+    ("zones", "reach", "mode", "status"),
+    [
+        (("aws/us-east-2", "aws/us-east-2"), Reach(), "zones", Status.PASS),
+        (("gcp/us-east4", "gcp/us-central1"), Reach(), "zones", Status.PASS),
+        (("aws/us-east-2", "aws/us-east-1"), Reach(), "zones", Status.FAIL),
+        (("aws/us-east-2", "aws/us-east-1"), Reach(), "paper", Status.FAIL),
+        (("aws/us-east-2", "aws/us-east-1"), PEERED, "zones", Status.UNKNOWN),
+        (("aws/us-east-2", "gcp/us-east4"), PEERED, "zones", Status.FAIL),
+    ],
+)
+def test_kv_caches_go_only_where_nodes_reach_each_other(
+    made: Planned, zones: tuple[str, str], reach: Reach, mode: str, status: Status
+) -> None:
+    (found,) = of_flows(spread(made, *zones, reach=reach, mode=mode))
+    assert (found.name, found.status) == ("flows.reach", status)
+
+
+@pytest.mark.parametrize(
+    ("gateways", "status"),
+    [("", Status.UNKNOWN), ("aws/us-east-1", Status.PASS), ("aws/us-east-2", Status.PASS), ("gcp", Status.FAIL)],
+)
+def test_gateways_must_reach_every_network_of_the_plan(made: Planned, gateways: str, status: Status) -> None:
+    planned = spread(made, "aws/us-east-2", "aws/us-east-1", reach=replace(PEERED, gateways=gateways))
+    found = list(of_gateways(planned))
+    assert {(each.name, each.status) for each in found} == {("gateways.reach", status)}
+
+
+def test_a_pod_without_a_network_gets_no_requests(made: Planned) -> None:
+    (found,) = of_gateways(spread(made, "runpod/any", "runpod/any"))
+    assert (found.subject, found.status) == ("runpod/any", Status.FAIL)
 
 
 def test_the_command_exits_with_1_and_names_what_fails(

@@ -1,0 +1,50 @@
+"""Who reaches whom by private addresses: the networks that nodes are launched in, and those that somebody has joined.
+
+Nodes and gateways speak to each other by private addresses only. A network is what a cloud gives an account without
+being asked (`Span`); that two of them are peered, or joined by a VPN, their owner says.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from templates_lib.values.clouds import LOCAL, Span, cloud_kind
+from templates_lib.values.offer import Offer
+
+
+def network_of(cloud: str, region: str, zone: str) -> str:
+    """Name the network that a node in a zone is in: `gcp`, `aws/us-east-2`, `owned/hall-a`. `zone`: without the
+    cloud."""
+    match cloud_kind(cloud).span:
+        case Span.CLOUD:
+            return cloud
+        case Span.REGION:
+            return f"{cloud}/{region}"
+        case _:
+            return f"{cloud}/{zone}"
+
+
+def networks_of(offers: Iterable[Offer]) -> dict[str, str]:
+    """Zone id → the network of its nodes."""
+    return {each.zone_id: network_of(each.cloud, each.region, each.zone_id.partition("/")[2]) for each in offers}
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    peered: tuple[frozenset[str], ...] = ()
+    """Groups of networks, each of which reaches each other of its group. No more follows: peering is not passed on."""
+    gateways: str = ""
+    """Network that gateways are in; empty: nobody says."""
+
+    def joins(self, one: str, other: str) -> bool:
+        """Tell whether nodes of the two networks reach each other; of the same one, whether different nodes do."""
+        if Span.NONE in (cloud_kind(one.partition("/")[0]).span, cloud_kind(other.partition("/")[0]).span):
+            return False
+        return one == other or any({one, other} <= group for group in self.peered)
+
+    def serves(self, network: str) -> bool:
+        """Tell whether gateways may reach nodes of a network, as far as it is known where they are. What runs on their
+        own machine they reach."""
+        cloud = network.partition("/")[0]
+        if cloud == LOCAL or not self.gateways:
+            return cloud_kind(cloud).span is not Span.NONE
+        return self.joins(self.gateways, network)
