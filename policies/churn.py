@@ -32,7 +32,7 @@ from templates_lib.ports.solve import Solve
 from templates_lib.values.instance import Instance
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market
-from templates_lib.values.plan import Plan, Reason
+from templates_lib.values.plan import Plan, PlannedInstance, Reason
 from templates_lib.values.snapshot import Snapshot
 
 _ROUNDING = 1e-6
@@ -193,11 +193,13 @@ def _least_new_usd_per_hour(plan: Plan, snapshot: Snapshot) -> float:
         if held[offer.key] + snapshot.more_nodes(offer) > 0:
             cell = offer.node_config, offer.zone_id, offer.market
             least[cell] = min(offer.usd_per_hour, least.get(cell, offer.usd_per_hour))
-    return sum(
-        (i.count - i.running) * sum(n * least[config, i.zone, i.market] for config, n in i.nodes.items())
-        for i in plan.instances
-        if i.count > i.running
-    )
+    disks = snapshot.charged_disks
+
+    def each(instance: PlannedInstance) -> float:
+        disk = disks.usd_per_hour(instance.zone, instance.disk_gib)
+        return sum(n * (least[config, instance.zone, instance.market] + disk) for config, n in instance.nodes.items())
+
+    return sum((i.count - i.running) * each(i) for i in plan.instances if i.count > i.running)
 
 
 def _serves(plan: Plan, new: Plan, snapshot: Snapshot) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
+from templates_lib.values.disks import Disks
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer
@@ -42,7 +43,7 @@ def plan_of_counts(
     prices = _mean_prices(offers, nodes_by_offer)
     running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
     instances = tuple(
-        _planned(library, c, prices, running)
+        _planned(snapshot.charged_disks, library, c, prices, running)
         for c in sorted(counts, key=lambda c: (library.template_id(c.template), c.zone, c.market.value))
     )
     held = snapshot.held_nodes()
@@ -52,6 +53,8 @@ def plan_of_counts(
         if n
     )
     rent = sum(o.nodes * o.usd_per_hour for o in rented)
+    charged = snapshot.charged_disks
+    disks = sum(charged.usd_per_hour(i.zone, i.disk_gib, i.count * sum(i.nodes.values())) for i in instances)
     traffic = sum(f.traffic_usd_per_hour for f in flows)
     init = snapshot.settings.init_factor * sum(
         i.usd_per_hour * max(i.count - i.running, 0) / i.count for i in instances
@@ -65,17 +68,18 @@ def plan_of_counts(
         instances=instances,
         offers=rented,
         flows=flows,
-        usd_per_hour=rent + traffic,
+        usd_per_hour=rent + disks + traffic,
         rent_usd_per_hour=rent,
         traffic_usd_per_hour=traffic,
         init_usd=init,
         spot_risk_usd_per_hour=risk,
         unmet=(unmet := _unmet(snapshot, flows)),
-        objective=rent + traffic + init + risk,
+        objective=rent + disks + traffic + init + risk,
         bound=0.0,
         gap=1.0,
         solve_s=0.0,
         status="partial" if unmet else "feasible",
+        disks_usd_per_hour=disks,
     )
     return replace(plan, id=hashlib.blake2b(msgspec.json.encode(plan), digest_size=16).hexdigest())
 
@@ -94,6 +98,7 @@ def _mean_prices(
 
 
 def _planned(
+    disks: Disks,
     library: Library,
     count: Count,
     prices: Mapping[tuple[str, str, Market], float],
@@ -104,7 +109,9 @@ def _planned(
     nodes = {library.configs[c]: int(row[c]) for c in np.flatnonzero(row)}
     entries = np.flatnonzero(library.point_template[library.entry_point] == count.template)
     classes = [library.classes[int(library.entry_class[e])] for e in entries]
+    gib = disks.node_gib(c.component for c in classes)
     usd = sum(n * prices[config, count.zone, count.market] for config, n in nodes.items())
+    usd += disks.usd_per_hour(count.zone, gib, sum(nodes.values()))
     return PlannedInstance(
         template_id=template_id,
         model=classes[0].component,
@@ -116,6 +123,7 @@ def _planned(
         nodes=nodes,
         units_per_s={c.id: float(library.entry_units_per_s[e]) for c, e in zip(classes, entries, strict=True)},
         usd_per_hour=usd * count.count,
+        disk_gib=gib,
     )
 
 

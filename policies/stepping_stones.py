@@ -8,7 +8,7 @@ dear instance serves, or the plan would have let that one go.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -68,7 +68,6 @@ def _planned(instance: Instance, snapshot: Snapshot, library: Library) -> Planne
     """The instance as a row of a plan, at the prices of now and its first operating point; without work if its
     template is not in the library any more."""
     sold = _offers(snapshot)
-    usd = sum(sold[node.offer].usd_per_hour for node in instance.nodes)
     nodes = Counter(sold[node.offer].node_config for node in instance.nodes)
     point = np.searchsorted(library.point_template, np.flatnonzero(library.ids == instance.template_id.encode()))
     entries = np.flatnonzero(np.isin(library.entry_point, point))
@@ -77,9 +76,16 @@ def _planned(instance: Instance, snapshot: Snapshot, library: Library) -> Planne
     model, phase = (
         "+".join(dict.fromkeys(names)) for names in ((c.component for c in classes), (c.phase for c in classes))
     )
+    disks = snapshot.charged_disks
+    gib = disks.node_gib(c.component for c in classes)
+    usd = _rent(instance, sold) + disks.usd_per_hour(instance.zone, gib, len(instance.nodes))
     return PlannedInstance(
-        instance.template_id, model, phase, instance.zone, instance.market, 1, 1, dict(nodes), units, usd
+        instance.template_id, model, phase, instance.zone, instance.market, 1, 1, dict(nodes), units, usd, disk_gib=gib
     )
+
+
+def _rent(instance: Instance, sold: Mapping[str, Offer]) -> float:
+    return sum(sold[node.offer].usd_per_hour for node in instance.nodes)
 
 
 def _offers(snapshot: Snapshot) -> dict[str, Offer]:
@@ -97,12 +103,11 @@ def _is_dearer(other: PlannedInstance, one: PlannedInstance) -> bool:
 
 def _added(plan: Plan, one: PlannedInstance, instance: Instance, snapshot: Snapshot) -> Plan:
     """`plan` with one more of the instances that run."""
-    place = (one.template_id, one.zone, one.market)
+    place, usd = (one.template_id, one.zone, one.market), one.usd_per_hour
     rest = tuple(p for p in plan.instances if (p.template_id, p.zone, p.market) != place)
     same = next((p for p in plan.instances if (p.template_id, p.zone, p.market) == place), None)
     if same is not None:
-        usd = same.usd_per_hour + one.usd_per_hour
-        one = replace(same, count=same.count + 1, running=same.running + 1, usd_per_hour=usd)
+        one = replace(same, count=same.count + 1, running=same.running + 1, usd_per_hour=same.usd_per_hour + usd)
     sold, held = _offers(snapshot), snapshot.held_nodes()
     nodes = plan.nodes() + Counter(node.offer for node in instance.nodes)
     offers = tuple(
@@ -110,14 +115,15 @@ def _added(plan: Plan, one: PlannedInstance, instance: Instance, snapshot: Snaps
         for key, n in sorted(nodes.items())
     )
     often = sum(sold[node.offer].interruptions_per_hour for node in instance.nodes)
-    usd = sum(sold[node.offer].usd_per_hour for node in instance.nodes)
+    rent = _rent(instance, sold)
     risk = often * usd * snapshot.settings.restart_hours if instance.market is Market.SPOT else 0.0
     return replace(
         plan,
         instances=(*rest, one),
         offers=offers,
         usd_per_hour=plan.usd_per_hour + usd,
-        rent_usd_per_hour=plan.rent_usd_per_hour + usd,
+        rent_usd_per_hour=plan.rent_usd_per_hour + rent,
+        disks_usd_per_hour=plan.disks_usd_per_hour + usd - rent,
         spot_risk_usd_per_hour=plan.spot_risk_usd_per_hour + risk,
     )
 

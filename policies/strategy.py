@@ -23,7 +23,7 @@ class Replica:
     units_per_s: float
     """Capacity that a plan may use: certified capacity times the utilisation cap."""
     usd_per_hour: float
-    """The cheapest offer's price."""
+    """The cheapest offer's price, with the node's disk."""
 
     @property
     def usd_per_unit(self) -> float:
@@ -34,12 +34,15 @@ class Replica:
 def single_node_replicas(snapshot: Snapshot, library: Library) -> dict[str, tuple[Replica, ...]]:
     """Work class id → its single-class, single-node replicas at every place that offers their node, cheapest first."""
     cheapest = _cheapest_prices(snapshot)
+    disks, component_of = snapshot.charged_disks, {c.id: c.component for c in library.classes}
     found: dict[str, list[Replica]] = {c.id: [] for c in library.classes}
     for template, config, work_class, units_per_s in _single_node_templates(library):
         capped = units_per_s * snapshot.settings.cap(work_class)
+        gib = disks.node_gib([component_of[work_class]])
         for (offered, zone, market), price in cheapest.items():
             if offered == config:
-                found[work_class].append(Replica(template, work_class, config, zone, market, capped, price))
+                usd = price + disks.usd_per_hour(zone, gib)
+                found[work_class].append(Replica(template, work_class, config, zone, market, capped, usd))
     return {
         c: tuple(sorted(rs, key=lambda r: (r.usd_per_unit, r.zone, r.market.value, r.template)))
         for c, rs in found.items()

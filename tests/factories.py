@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from control.diff.target import Target
+from templates_lib.values.disks import Disks
 from templates_lib.values.instance import Instance, Node
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market, Offer
@@ -88,6 +90,7 @@ def snapshot(
     traffic: Mapping[tuple[str, str], float] | None = None,
     instances: Iterable[Instance] = (),
     settings: Settings | None = None,
+    disks: Disks | UnsetType = UNSET,
 ) -> Snapshot:
     """`demand` is requests per second by app; `traffic` is $/GB by (source, target)."""
     return Snapshot(
@@ -102,6 +105,7 @@ def snapshot(
         settings=settings or Settings(),
         library_version="library-1",
         cost_model_fingerprint="costs-1",
+        disks=disks,
     )
 
 

@@ -20,6 +20,8 @@ class Prices:
 
     cell: Floats
     """(C, G) $/h of one node."""
+    gib: Floats
+    """(G,) $/h of one GiB of its disk."""
     class_value: Floats
     """(K, G) $/h for the whole peak load of a class."""
     count_value: Floats
@@ -64,20 +66,21 @@ def allowed_groups(library: Library, supply: GroupedSupply) -> NDArray[np.bool_]
     return allowed
 
 
-def restrict(library: Library, classes: tuple[int, ...]) -> Library:
-    """The library without capacity for other classes, and without points and templates that then have none."""
+def restrict(library: Library, classes: tuple[int, ...]) -> tuple[Library, NDArray[np.bool_]]:
+    """The library without capacity for other classes, and without points and templates that then have none; and which
+    of its templates (n,) are left."""
     wanted = np.zeros(len(library.classes), dtype=bool)
     wanted[list(classes)] = True
     keep_entry = wanted[library.entry_class] & (library.entry_units_per_s > 0)
     if keep_entry.all():
-        return library
+        return library, np.ones(library.size, dtype=bool)
     keep_point = np.zeros(len(library.point_template), dtype=bool)
     keep_point[library.entry_point[keep_entry]] = True
     keep_template = np.zeros(library.size, dtype=bool)
     keep_template[library.point_template[keep_point]] = True
     new_point = np.cumsum(keep_point, dtype=np.int32) - 1
     new_template = np.cumsum(keep_template, dtype=np.int32) - 1
-    return replace(
+    restricted = replace(
         library,
         ids=library.ids[keep_template],
         nodes=library.nodes[keep_template],
@@ -86,6 +89,7 @@ def restrict(library: Library, classes: tuple[int, ...]) -> Library:
         entry_class=library.entry_class[keep_entry],
         entry_units_per_s=library.entry_units_per_s[keep_entry],
     )
+    return restricted, keep_template
 
 
 class Columns:
@@ -105,10 +109,14 @@ class Columns:
         classes: tuple[int, ...],
         usable_share: Floats,
         risk_hours: float,
+        node_gib: Ints,
     ) -> None:
-        """`usable_share` (K,) turns units per second into shares of the peak (utilisation cap / peak)."""
+        """`usable_share` (K,) turns units per second into shares of the peak (utilisation cap / peak). `node_gib` (n,)
+        is the disk of each node of a template."""
         self.library, self.supply, self.allowed = library, supply, allowed
         self.nodes = library.nodes.astype(np.float32)
+        self.disk_gib: Floats = library.nodes.sum(axis=1, dtype=np.float64) * node_gib
+        """(n,) GiB of all nodes of an instance."""
         self.points = len(library.point_template)
         self.classes = len(classes)
         position = np.full(len(library.classes), -1, dtype=np.int64)
@@ -139,9 +147,13 @@ class Columns:
         return expand(self.template_start[template], self.template_start[template + 1])
 
     def rent(self, template: Ints, group: Ints) -> Floats:
-        """$/h of one instance at the cheapest offer of every cell."""
+        """$/h of one instance at the cheapest offer of every cell, disks included."""
         nodes = self.library.nodes[template].astype(np.float64)
-        return np.asarray(np.einsum("ic,ci->i", nodes, self.supply.price[:, group]))
+        return np.asarray(np.einsum("ic,ci->i", nodes, self.supply.price[:, group])) + self.disks(template, group)
+
+    def disks(self, template: Ints, group: Ints) -> Floats:
+        """$/h of the disks of one instance."""
+        return np.asarray(self.disk_gib[template] * self.supply.usd_per_gib_hour[group])
 
     def risk(self, template: Ints, group: Ints) -> Floats:
         """$/h lost by interruptions: interruptions per hour of all nodes · restart hours · price of the instance."""
@@ -161,11 +173,15 @@ class Columns:
     def chunks(self, prices: Prices) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """(first point, reduced costs (points, G)) of consecutive templates; +∞ where supply forbids the column."""
         cell = prices.cell.astype(np.float32)
+        gib = prices.gib.astype(np.float32) if prices.gib.any() else None
+        disk_gib = self.disk_gib.astype(np.float32)
         class_value = prices.class_value.astype(np.float32)
         counted = prices.count_value if prices.count_value.any() else None
         for first in range(0, self.library.size, self.chunk):
             last = min(first + self.chunk, self.library.size)
             cost = self.nodes[first:last] @ cell
+            if gib is not None:
+                cost += disk_gib[first:last, None] * gib
             if prices.with_risk:
                 for g in self._risk_groups:
                     cost[:, g] += self.risk(np.arange(first, last), np.full(last - first, g)).astype(np.float32)
@@ -214,7 +230,7 @@ class Columns:
         """Compute reduced costs of chosen columns in float64."""
         template = self.library.point_template[point]
         nodes = self.library.nodes[template].astype(np.float64)
-        cost = np.einsum("ic,ci->i", nodes, prices.cell[:, group])
+        cost = np.einsum("ic,ci->i", nodes, prices.cell[:, group]) + self.disk_gib[template] * prices.gib[group]
         if prices.with_risk:
             cost += self.risk(template, group)
         owner, entry = self.entries(point)

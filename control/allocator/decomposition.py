@@ -80,6 +80,7 @@ class Decomposition:
         self._problem, self._row_upper = problem, row_upper
         template = columns.library.point_template[examined.point]
         self._risk = columns.risk(template, examined.group)
+        self._disk_gib = columns.disk_gib[template]
         self._by_group: dict[int, tuple[Ints, Floats]] = {}
         for group in np.unique(examined.group).tolist():
             of = np.flatnonzero(examined.group == group)
@@ -181,7 +182,7 @@ class Decomposition:
         """(columns,) of one instance."""
         cost = self._risk.copy()
         for group, (columns, nodes) in self._by_group.items():
-            cost[columns] += nodes @ prices.cell[:, group]
+            cost[columns] += nodes @ prices.cell[:, group] + self._disk_gib[columns] * prices.gib[group]
         if prices.class_value.any():
             cost -= self._units * prices.class_value[self._class, self.examined.group]
         return cost

@@ -42,8 +42,12 @@ class ProgramFrame:
     """Rows of the whole peak load of (class, group) k · G + g."""
     counts: RowMap
     """Rows of one instance that serves class k."""
+    gibs: RowMap
+    """Rows of one GiB of disk in group g."""
     cell_cost: Floats
     """(C, G) objective of one node, initialisation included."""
+    gib_cost: Floats
+    """(G,) objective of one GiB of its disk, initialisation included."""
     running_key: Ints
     """Template · G + group of running instances, ascending."""
     running_row: Ints
@@ -65,14 +69,15 @@ class ProgramFrame:
         shape = self.cell_cost.shape
         node = (self.cell_cost if cost else 0.0) - self.cells.dot(row_dual).reshape(shape)
         value = self.classes.dot(row_dual).reshape(len(self.class_rows), shape[1])
-        return Prices(node, value, self.counts.dot(row_dual), cost)
+        gib = (self.gib_cost if cost else 0.0) - self.gibs.dot(row_dual)
+        return Prices(node, gib, value, self.counts.dot(row_dual), cost)
 
     def cost(self, columns: Columns, picked: PickedColumns) -> Floats:
         template = columns.library.point_template[picked.point]
         nodes = columns.library.nodes[template].astype(np.float64)
-        return np.asarray(
-            np.einsum("ic,ci->i", nodes, self.cell_cost[:, picked.group]) + columns.risk(template, picked.group)
-        )
+        rent = np.einsum("ic,ci->i", nodes, self.cell_cost[:, picked.group])
+        disks = columns.disk_gib[template] * self.gib_cost[picked.group]
+        return np.asarray(rent + disks + columns.risk(template, picked.group))
 
     def matrix(self, columns: Columns, picked: PickedColumns) -> SparseMatrix:
         """Coefficients of columns in every row."""
@@ -89,6 +94,8 @@ class ProgramFrame:
             columns.entry_class[entry] * groups + picked.group[of], columns.units[entry]
         )
         parts.append((of[at], row, value))
+        if len(self.gibs.row):
+            parts.append(self.gibs.entries(picked.group, columns.disk_gib[template]))
         if len(self.counts.row):
             owner, served = np.nonzero(columns.served(template))
             at, row, value = self.counts.entries(served, np.ones(len(served)))
@@ -119,6 +126,7 @@ class FrameBuilder:
         self._cells = RowMapBuilder(len(supply.configs) * self._groups)
         self._classes = RowMapBuilder(len(routing.classes) * self._groups)
         self._counts = RowMapBuilder(len(routing.classes))
+        self._gibs = RowMapBuilder(self._groups)
         self._names = [columns.library.classes[k].id for k in routing.classes]
         paper = self._settings.mode is Mode.PAPER
         self._group_place = np.zeros(self._groups, dtype=np.int64) if paper else supply.group_zone
@@ -146,7 +154,8 @@ class FrameBuilder:
         return ProgramFrame(
             tuple(self._program.row_names), lower, upper, self._program.variables(),
             hops, np.array(unmet, dtype=np.int64), offers, levels,
-            self._cells.build(), self._classes.build(), self._counts.build(), cell_cost,
+            self._cells.build(), self._classes.build(), self._counts.build(), self._gibs.build(),
+            cell_cost, self._supply.usd_per_gib_hour * (1.0 + self._settings.init_factor),
             key, row, count, kept, self._class_row, self._demand_row, np.array(balances, dtype=np.int64), self._loss,
         )  # fmt: skip
 
@@ -226,6 +235,8 @@ class FrameBuilder:
         row = self._program.row("budget", -INFINITY, limit)
         for o, offer in enumerate(self._supply.offers):
             self._per_node(row, o, offer.usd_per_hour, offers)
+        for g in np.flatnonzero(self._supply.usd_per_gib_hour):
+            self._gibs.add(g, row, self._supply.usd_per_gib_hour[g])
         for h, hop in enumerate(self._routing.hops):
             if hop.usd_per_hour > 0:
                 self._program.put(row, h, hop.usd_per_hour)

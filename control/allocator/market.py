@@ -46,6 +46,8 @@ class GroupedSupply:
     """(C, G) of that cheapest offer; 0 outside the spot market."""
     only_offer: NDArray[np.integer[Any]]
     """(C, G) the offer of a cell that has exactly one, otherwise -1."""
+    usd_per_gib_hour: NDArray[np.float64]
+    """(G,) $/h of a GiB of disk."""
 
     @property
     def is_spot(self) -> NDArray[np.bool_]:
@@ -83,9 +85,10 @@ def read_supply(snapshot: Snapshot, configs: tuple[str, ...]) -> GroupedSupply:
         price[cell] = offers[o].usd_per_hour
         risk[cell] = offers[o].interruptions_per_hour if offers[o].market is Market.SPOT else 0.0
     group_zone = np.array([zone_index[zone] for zone, _ in groups], dtype=np.int64)
+    disk = np.array([snapshot.charged_disks.usd_per_gib_hour(zone) for zone, _ in groups], dtype=np.float64)
     return GroupedSupply(
         configs, groups, zones, group_zone, offers, offer_config, offer_group, offer_bound, offer_held,
-        bound, price, risk, only,
+        bound, price, risk, only, disk,
     )  # fmt: skip
 
 

@@ -50,17 +50,20 @@ def read_problem(snapshot: Snapshot, library: Library) -> AllocationProblem:
     class_ids = tuple(c.id for c in library.classes)
     also = _classes_with_a_minimum(snapshot, class_ids)
     wanted = _demanded(snapshot, class_ids) | also
-    library = restrict(library, tuple(sorted(wanted)))
+    node_gib = snapshot.charged_disks.template_gib(library)
+    library, left = restrict(library, tuple(sorted(wanted)))
+    node_gib = node_gib[left]
     allowed = allowed_groups(library, supply)
     class_zone = _class_zone(library, allowed, supply)
     routing = read_routing(snapshot, class_ids, supply.zones, class_zone, also)
-    library = restrict(library, routing.classes)
+    library, left = restrict(library, routing.classes)
+    node_gib = node_gib[left]
     if library.size != len(allowed):
         allowed = allowed_groups(library, supply)
     peak = routing.peak
     cap = np.array([snapshot.settings.cap(class_ids[each]) for each in routing.classes])
     usable: Floats = np.where(peak > 0, cap / np.where(peak > 0, peak, 1.0), 0.0)
-    columns = Columns(library, supply, allowed, routing.classes, usable, snapshot.settings.restart_hours)
+    columns = Columns(library, supply, allowed, routing.classes, usable, snapshot.settings.restart_hours, node_gib)
     running = _running(snapshot, library, supply, allowed)
     frame = FrameBuilder(snapshot, supply, routing, columns).build(running)
     return AllocationProblem(snapshot, library, supply, routing, columns, frame)

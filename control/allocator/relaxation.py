@@ -110,7 +110,8 @@ class Relaxation:
         """(K,) the least cost of a class's whole peak load at the capacity of any one column."""
         frame, columns = self._frame, self._columns
         least = np.full(columns.classes, np.inf)
-        nothing = Prices(frame.cell_cost, np.zeros((columns.classes, frame.cell_cost.shape[1])), np.zeros(0), True)
+        groups = frame.cell_cost.shape[1]
+        nothing = Prices(frame.cell_cost, frame.gib_cost, np.zeros((columns.classes, groups)), np.zeros(0), True)
         for first, cost in columns.chunks(nothing):
             point = np.arange(first, first + len(cost))
             owner, entry = columns.entries(point)
@@ -127,7 +128,7 @@ class Relaxation:
         frame, columns = self._frame, self._columns
         groups = frame.cell_cost.shape[1]
         value = np.repeat(1.1 * efficiency[:, None], groups, axis=1)
-        near = columns.best(Prices(frame.cell_cost, value, np.zeros(0), True), 0.0)
+        near = columns.best(Prices(frame.cell_cost, frame.gib_cost, value, np.zeros(0), True), 0.0)
         template, group = frame.running_key // groups, frame.running_key % groups
         owner, point = columns.points_of(template)
         running = PickedColumns(point, group[owner], np.zeros(len(point)))
@@ -164,7 +165,8 @@ class Relaxation:
         credit = np.concatenate([np.zeros(len(close)), dual[frame.running_row[owner]]])
         point = np.concatenate([close.point, point])
         group = np.concatenate([close.group, group[owner]])
-        free = Prices(prices.cell, np.zeros_like(prices.class_value), np.zeros_like(prices.count_value), cost)
+        nothing = np.zeros_like(prices.class_value), np.zeros_like(prices.count_value)
+        free = Prices(prices.cell, prices.gib, *nothing, cost)
         price = columns.reduced_costs(free, point, group)
         value = price - columns.reduced_costs(prices, point, group)
         price += credit

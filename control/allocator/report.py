@@ -37,11 +37,13 @@ def planned_offers(problem: AllocationProblem, settled: Settled) -> tuple[Planne
 
 def planned_instances(problem: AllocationProblem, settled: Settled) -> tuple[PlannedInstance, ...]:
     """One row per (template, zone, market); nodes of a cell of several offers cost their average."""
-    supply, library = problem.supply, problem.library
+    supply, library, columns = problem.supply, problem.library, problem.columns
+    disks = columns.disks(settled.template, settled.group)
     mean = mean_prices(problem, settled)
     running = running_counts(problem.snapshot)
     rows = []
-    for template, group, count in zip(settled.template, settled.group, settled.count, strict=True):
+    of = zip(settled.template, settled.group, settled.count, disks, strict=True)
+    for template, group, count, disk_usd in of:
         zone, market = supply.groups[group]
         name = library.template_id(int(template))
         nodes = library.nodes[template]
@@ -49,8 +51,10 @@ def planned_instances(problem: AllocationProblem, settled: Settled) -> tuple[Pla
         served = [c for c in library.classes if c.id in units]
         model, phase = _joined(c.component for c in served), _joined(c.phase for c in served)
         bill = {library.configs[c]: int(nodes[c]) for c in np.flatnonzero(nodes)}
-        kept, usd = min(int(count), running[name, zone, market]), float(count * (nodes @ mean[:, group]))
-        rows.append(PlannedInstance(name, model, phase, zone, market, int(count), kept, bill, units, usd))
+        kept, usd = min(int(count), running[name, zone, market]), float(count * (nodes @ mean[:, group] + disk_usd))
+        gib = round(columns.disk_gib[template] / nodes.sum())
+        planned = PlannedInstance(name, model, phase, zone, market, int(count), kept, bill, units, usd, disk_gib=gib)
+        rows.append(planned)
     return tuple(rows)
 
 
@@ -122,21 +126,23 @@ def make_plan(problem: AllocationProblem, outcome: SearchOutcome, settled: Settl
     unmet = unmet_demand(problem, settled)
     moved = flows(problem, settled)
     rent = sum(o.nodes * o.usd_per_hour for o in offers)
+    disks = float(columns.disks(settled.template, settled.group) @ settled.count)
     traffic = sum(f.traffic_usd_per_hour for f in moved)
     running = np.array([i.running for i in instances], dtype=np.float64)
     new = settled.count - running
     init = snapshot.settings.init_factor * float(columns.rent(settled.template, settled.group) @ new)
     risk = float(columns.risk(settled.template, settled.group) @ settled.count)
-    objective = rent + traffic + init + risk
+    usd = rent + disks + traffic
+    objective = usd + init + risk
     bound = max(0.0, min(outcome.bound, objective))
     gap = (objective - bound) / objective if objective > 0 else 0.0
     within = gap <= snapshot.settings.limits.gap * (1 + 1e-9)
     return Plan(
-        "", snapshot.version, snapshot.library_version, policy, instances, offers, moved, rent + traffic, rent,
+        "", snapshot.version, snapshot.library_version, policy, instances, offers, moved, usd, rent,
         traffic, init, risk, unmet, objective, bound, gap, 0.0,
         "partial" if unmet else "optimal" if within else "feasible",
         duals(problem, outcome), tuple(replica_shortages(problem, settled)),
-        outcome.statistics | {"timed_out": float(outcome.timed_out)},
+        outcome.statistics | {"timed_out": float(outcome.timed_out)}, disks_usd_per_hour=disks,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ def violations(case: Case) -> Iterator[Violation]:
     yield from _prices(case)
     yield from _totals(case)
     yield from _instance_rents(case)
+    yield from _disk_sizes(case)
     yield from _between("init_usd", case.plan.init_usd, *_init_usd(case))
     yield from _between("spot_risk_usd_per_hour", case.plan.spot_risk_usd_per_hour, *_spot_risk(case))
     yield from _proof(case)
@@ -28,14 +29,22 @@ def _prices(case: Case) -> Iterator[Violation]:
 def _totals(case: Case) -> Iterator[Violation]:
     plan = case.plan
     rent = sum(p.nodes * case.offers[p.offer].usd_per_hour for p in plan.offers if p.offer in case.offers)
+    disks = sum(each.count * _disks(case, each) for each in plan.instances)
     sums = (
         ("rent", "rent_usd_per_hour", "Σ nodes · price of the offers", rent, plan.rent_usd_per_hour),
-        ("rent", "Σ instances[].usd_per_hour", "the rent", rent, sum(i.usd_per_hour for i in plan.instances)),
+        ("disks", "disks_usd_per_hour", "Σ nodes · disk · price of the cloud", disks, plan.disks_usd_per_hour),
+        (
+            "rent",
+            "Σ instances[].usd_per_hour",
+            "rent + disks",
+            rent + disks,
+            sum(i.usd_per_hour for i in plan.instances),
+        ),
         (
             "total",
             "usd_per_hour",
-            "rent + traffic",
-            plan.rent_usd_per_hour + plan.traffic_usd_per_hour,
+            "rent + disks + traffic",
+            plan.rent_usd_per_hour + plan.disks_usd_per_hour + plan.traffic_usd_per_hour,
             plan.usd_per_hour,
         ),
         (
@@ -52,9 +61,10 @@ def _totals(case: Case) -> Iterator[Violation]:
 
 
 def _instance_rents(case: Case) -> Iterator[Violation]:
-    """An instance's nodes cost between the cheapest and the dearest offer that the plan draws on for their like."""
+    """An instance's nodes cost between the cheapest and the dearest offer that the plan draws on for their like, beside
+    their disks."""
     for planned in case.plan.instances:
-        low = high = 0.0
+        low = high = planned.count * _disks(case, planned)
         for config, nodes in planned.nodes.items():
             prices = [o.usd_per_hour for o in case.used.get((config, planned.zone, planned.market), ())]
             if not prices:
@@ -70,6 +80,8 @@ def _init_usd(case: Case) -> tuple[float, float]:
     """Σ K · price · new instances (Coral, section 4.3), at the cheapest and the dearest offer of each cell."""
     low = high = 0.0
     for planned, new in _new_instances(case):
+        low += new * _disks(case, planned)
+        high += new * _disks(case, planned)
         for config, nodes in planned.nodes.items():
             cheap, dear = _price_range(case, planned, config)
             low += new * nodes * cheap
@@ -84,7 +96,8 @@ def _spot_risk(case: Case) -> tuple[float, float]:
     for planned in case.plan.instances:
         if planned.market is not Market.SPOT:
             continue
-        price_low = price_high = rate_low = rate_high = 0.0
+        price_low = price_high = _disks(case, planned)
+        rate_low = rate_high = 0.0
         for config, nodes in planned.nodes.items():
             cheap, dear = _price_range(case, planned, config)
             price_low += nodes * cheap
@@ -95,6 +108,23 @@ def _spot_risk(case: Case) -> tuple[float, float]:
         low += planned.count * price_low * rate_low
         high += planned.count * price_high * rate_high
     return case.snapshot.settings.restart_hours * low, case.snapshot.settings.restart_hours * high
+
+
+def _disks(case: Case, planned: PlannedInstance) -> float:
+    """$/h of the disks of one instance."""
+    per_gib = case.snapshot.charged_disks.usd_per_gib_month.get(planned.zone.split("/")[0], 0.0) / 730
+    return sum(planned.nodes.values()) * planned.disk_gib * per_gib
+
+
+def _disk_sizes(case: Case) -> Iterator[Violation]:
+    """Nodes are charged for a disk that holds what they serve at least."""
+    for planned in case.plan.instances:
+        served = {name.rpartition("/")[0] for name in planned.units_per_s}
+        sizes = case.snapshot.charged_disks.gib.items()
+        least = max((gib for name, gib in sizes if {*name.split("+")} <= served), default=0)
+        if planned.disk_gib < least:
+            where = f"instances[{planned.template_id} in {planned.zone}].disk_gib"
+            yield Violation("disks", where, f"at least {least}", f"{planned.disk_gib}")
 
 
 def _new_instances(case: Case) -> Iterator[tuple[PlannedInstance, int]]:

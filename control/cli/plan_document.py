@@ -25,7 +25,6 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
     ]
     document["usd_per_hour_by_model"] = usd_per_hour_by_model(plan, snapshot)
     document["baselines"] = {name: _baseline(name, report) for name in report.baselines}
-    document["disks_usd_per_hour"] = report.disks_usd_per_hour
     document["cheapest_complete_baseline"] = report.cheapest_complete_baseline
     document["changes_fleet"] = report.changes_fleet
     document["basis"] = msgspec.to_builtins(report.basis)
@@ -38,6 +37,7 @@ def _baseline(name: str, report: PlanReport) -> dict[str, Any]:
         "usd_per_hour": baseline.usd_per_hour,
         "init_usd": baseline.init_usd,
         "traffic_usd_per_hour": baseline.traffic_usd_per_hour,
+        "disks_usd_per_hour": baseline.disks_usd_per_hour,
         "unmet": baseline.unmet,
         "attainment": msgspec.to_builtins(baseline.attainment),
         "unmet_share": unmet_share(baseline, report.snapshot),

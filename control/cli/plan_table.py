@@ -92,11 +92,11 @@ def _parallel(nodes: dict[str, int]) -> str:
 
 def _totals(report: PlanReport) -> RenderableType:
     plan, tolerance = report.plan, report.snapshot.settings.limits.gap
+    disks = f" + disks {plan.disks_usd_per_hour:,.2f}" if plan.disks_usd_per_hour else ""
     parts = [
-        f"Cost {plan.usd_per_hour:,.2f} $/h = rent {plan.rent_usd_per_hour:,.2f} + traffic "
+        f"Cost {plan.usd_per_hour:,.2f} $/h = rent {plan.rent_usd_per_hour:,.2f}{disks} + traffic "
         f"{plan.traffic_usd_per_hour:,.2f}; not included: initialisation {plan.init_usd:,.2f} $, spot risk "
         f"{plan.spot_risk_usd_per_hour:,.2f} $/h"
-        + (f", disks {report.disks_usd_per_hour:,.2f} $/h" if report.disks_usd_per_hour else "")
     ]
     parts.append(
         f"{proof_text(plan.status, plan.gap, tolerance).capitalize()}: objective {plan.objective:,.2f}, bound "

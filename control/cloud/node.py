@@ -31,6 +31,8 @@ class NodeRequest:
     """Command that runs on it from its start, with its arguments. It ends with the node, and the node with it."""
     disk_gib: int = 0
     """Size of its disk, where it is made with the machine; 0: the adapter's own."""
+    disk_usd_per_hour: float = 0.0
+    """What that disk costs beside the node's offer: clouds that are simulated bill it."""
     least_driver: int = 0
     """Major release of NVIDIA's driver that its command needs, where a set-up can look at it; 0: any, or none."""
     engines: frozenset[str] = frozenset()

@@ -20,7 +20,8 @@ from control.ledger.money import SECONDS_PER_HOUR
 _BURN = text(
     """
     WITH held AS (
-        SELECT node.name, node.requested_at AS since, node.usd_per_hour, node.gone_at
+        SELECT node.name, node.requested_at AS since, node.usd_per_hour + node.disk_usd_per_hour AS usd_per_hour,
+               node.disk_usd_per_hour, node.gone_at
         FROM node JOIN instance ON instance.id = node.instance_id
         WHERE node.charged AND node.requested_at <= :until AND (node.gone_at IS NULL OR node.gone_at > :since)
               AND coalesce(instance.fleet = CAST(:fleet AS text), true)
@@ -28,7 +29,7 @@ _BURN = text(
     ), stated AS (
         SELECT name, since, usd_per_hour, gone_at FROM held
         UNION ALL
-        SELECT held.name, node_price.since, node_price.usd_per_hour, held.gone_at
+        SELECT held.name, node_price.since, node_price.usd_per_hour + held.disk_usd_per_hour, held.gone_at
         FROM node_price JOIN held ON held.name = node_price.node
         WHERE node_price.since > held.since AND node_price.since <= :until
     ), span AS (

@@ -58,6 +58,13 @@ node = sa.Table(
         comment="of its offer when its intent was recorded; null: launched before prices were",
     ),
     sa.Column(
+        "disk_usd_per_hour",
+        sa.Numeric,
+        nullable=False,
+        server_default="0",
+        comment="of its disk, beside its offer: as its plan was charged",
+    ),
+    sa.Column(
         "charged", sa.Boolean, nullable=False, server_default="true", comment="false: refused, nothing was billed"
     ),
     sa.Column(

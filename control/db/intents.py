@@ -16,7 +16,7 @@ from control.db.database import Database
 from control.db.errors import NotWantedError, PlaceTakenError
 from control.db.fleet_tables import instance, intent, node
 from control.db.leader import check_epoch
-from control.db.node_prices import current_price, stamp_of
+from control.db.node_prices import charged_price, exact, stamp_of
 from control.lifecycle.intent import Intent, IntentKind, IntentState, intent_key
 from control.lifecycle.names import node_name
 from control.lifecycle.state import InstanceState
@@ -42,13 +42,14 @@ class PostgresIntents:
         token: Secret,
         expires_at: datetime,
         now: datetime,
+        disk_usd_per_hour: float = 0.0,
     ) -> str:
         """Record that a node is about to be rented; its name. The same one again while its intent is open.
 
         The node may register with `token` until `expires_at`; earlier tokens of the name stay good, since a call whose
-        reply was lost may have carried one to the node. A new node is charged at `usd_per_hour` from now on. Raises
-        NotWantedError unless the instance is being provisioned, and PlaceTakenError when the place has a node, or one
-        is on its way from another offer.
+        reply was lost may have carried one to the node. A new node is charged at `usd_per_hour`, and for its disk, from
+        now on. Raises NotWantedError unless the instance is being provisioned, and PlaceTakenError when the place has a
+        node, or one is on its way from another offer.
         """
         with self.database.transaction() as connection:
             self._check_lead(connection)
@@ -59,7 +60,8 @@ class PostgresIntents:
                 raise NotWantedError(f"instance {instance_id} is {state or 'not on record'}: no node is rented for it")
             name = self._on_its_way(connection, instance_id, place, offer)
             if name is None:
-                name = _new_node(connection, instance_id, place, offer, cloud, usd_per_hour, now)
+                disk = {"disk_usd_per_hour": exact(disk_usd_per_hour)}
+                name = _new_node(connection, instance_id, place, offer, cloud, usd_per_hour, now, disk)
             _record(connection, IntentKind.CREATE, name, cloud, now)
             token_row = {"digest": token.digest(), "node": name, "expires_at": expires_at}
             connection.execute(insert(bootstrap_token).values(token_row))
@@ -153,13 +155,20 @@ class PostgresIntents:
 
 
 def _new_node(
-    connection: Connection, instance_id: str, place: int, offer: str, cloud: str, usd_per_hour: float, now: datetime
+    connection: Connection,
+    instance_id: str,
+    place: int,
+    offer: str,
+    cloud: str,
+    usd_per_hour: float,
+    now: datetime,
+    disk: dict[str, Decimal],
 ) -> str:
     tried = select(func.count()).where(node.c.instance_id == instance_id, node.c.place == place)
     name = node_name(instance_id, place, connection.execute(tried).scalar_one())
     row = {"name": name, "instance_id": instance_id, "place": place, "offer": offer, "cloud": cloud}
     stamp = stamp_of(connection, instance_id, usd_per_hour)
-    connection.execute(insert(node).values(row | stamp | {"requested_at": now}))
+    connection.execute(insert(node).values(row | stamp | disk | {"requested_at": now}))
     return name
 
 
@@ -215,7 +224,7 @@ def record_leak(
     Where its row is on record, and gone, the row says what it costs and explains it until its end; else `asked_at` and
     `usd_per_hour`, as the node itself carries them, or from `now` on at nobody knows what.
     """
-    query = select(node, current_price().label("price")).where(node.c.name == name)
+    query = select(node, charged_price().label("price")).where(node.c.name == name)
     row = connection.execute(query).one_or_none()
     if row is not None and row.gone_at is None:
         return

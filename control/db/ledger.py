@@ -16,18 +16,19 @@ from control.ledger.charge import Charge
 from control.ledger.money import SECONDS_PER_HOUR
 from control.ledger.period import Period
 
-# Each node's price from when until when; `least` passes over what is null.
+# Each node's price, its disk included, from when until when; `least` passes over what is null.
 _CHARGES = text(
     """
     WITH held AS (
-        SELECT name, instance_id, cloud, project, model, usd_per_hour,
+        SELECT name, instance_id, cloud, project, model, usd_per_hour + disk_usd_per_hour AS usd_per_hour,
+               disk_usd_per_hour,
                requested_at AS begins, least(gone_at, :until) AS ends, gone_at IS NULL OR gone_at > :until AS living
         FROM node
         WHERE charged AND requested_at <= :until AND (gone_at IS NULL OR gone_at > :since)
     ), stated AS (
         SELECT name, begins AS since, usd_per_hour FROM held
         UNION ALL
-        SELECT held.name, node_price.since, node_price.usd_per_hour
+        SELECT held.name, node_price.since, node_price.usd_per_hour + held.disk_usd_per_hour
         FROM node_price JOIN held ON held.name = node_price.node
         WHERE node_price.since > held.begins AND node_price.since <= :until
     ), priced AS (

@@ -62,8 +62,13 @@ def stamp_of(connection: Connection, instance_id: str, usd_per_hour: float) -> d
     return {"usd_per_hour": exact(usd_per_hour), "project": row.project or DEFAULT_PROJECT, "model": row.model or ""}
 
 
+def charged_price() -> ColumnElement[Decimal | None]:
+    """Return what a row of `node` costs: its offer and its disk; null where nobody knows."""
+    return current_price() + node.c.disk_usd_per_hour
+
+
 def current_price() -> ColumnElement[Decimal | None]:
-    """Return the cost of a row of `node` by the last look at its market."""
+    """Return the price of the offer of a row of `node` by the last look at its market."""
     newest = select(node_price.c.usd_per_hour).where(node_price.c.node == node.c.name)
     newest = newest.order_by(node_price.c.since.desc()).limit(1)
     return func.coalesce(newest.correlate(node).scalar_subquery(), node.c.usd_per_hour)

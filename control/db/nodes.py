@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, select, text, true, update
 
 from control.db.database import Database
 from control.db.fleet_tables import instance, node
-from control.db.node_prices import current_price
+from control.db.node_prices import charged_price
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.node_load import NodeLoad
 
@@ -58,7 +58,7 @@ class PostgresNodes:
 
     def rents(self, fleet: str) -> dict[tuple[str, int], float]:
         """(instance, place) → $/h of the fleet's nodes, those on their way included; 0 where nobody knows."""
-        query = select(node.c.instance_id, node.c.place, current_price().label("price"))
+        query = select(node.c.instance_id, node.c.place, charged_price().label("price"))
         query = query.join(instance, instance.c.id == node.c.instance_id)
         query = query.where(instance.c.fleet == fleet, node.c.gone_at.is_(None))
         return {(row.instance_id, row.place): float(row.price or 0) for row in self.database.read(query)}

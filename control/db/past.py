@@ -52,7 +52,8 @@ class PastNode:
     gone_because: str
     charged: bool
     prices: tuple[tuple[datetime, float | None], ...]
-    """$/h from when on; None: nobody knows."""
+    """$/h of its offer from when on; None: nobody knows."""
+    disk_usd_per_hour: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,7 @@ def _node(row: Row[Any], changes: list[tuple[datetime, float | None]]) -> PastNo
         row.gone_because,
         row.charged,
         ((_utc(row.requested_at), first), *changes),
+        float(row.disk_usd_per_hour),
     )
 
 

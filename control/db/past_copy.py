@@ -96,6 +96,7 @@ def _node(past: PastNode, before: datetime) -> dict[str, Any]:
         "gone_at": past.gone_at if gone else None,
         "gone_because": past.gone_because if gone else "",
         "usd_per_hour": known[-1] if known else None,
+        "disk_usd_per_hour": past.disk_usd_per_hour,
         "charged": past.charged,
         "project": "default",
         "model": "",

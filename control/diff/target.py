@@ -25,7 +25,9 @@ class Target:
     units_per_s: Mapping[str, float]
     """Capacity of one instance, by work class."""
     usd_per_hour: float
-    """Rent of one instance, by its plan."""
+    """Rent of one instance and its disks, by its plan."""
+    disk_gib: int = 0
+    """Disk of each of its nodes, as its plan is charged for it; 0: it is not."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -64,5 +66,5 @@ def _target(plan_id: str, planned: PlannedInstance) -> Target:
     )  # fmt: skip
     return Target(
         plan_id, planned.model, template, planned.zone, planned.market, planned.count, planned.units_per_s,
-        planned.usd_per_hour / planned.count,
+        planned.usd_per_hour / planned.count, planned.disk_gib,
     )  # fmt: skip

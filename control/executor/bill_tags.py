@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 PRICE_TAG = "medley-micro-usd-per-hour"
-"""Tag with the price of the offer that the node was rented from. Whole numbers: a tag's value may hold no dot."""
+"""Tag with what the node costs, offer and disk. Whole numbers: a tag's value may hold no dot."""
 ASKED_TAG = "medley-asked-at"
 """Seconds since 1970, by the control plane's clock: no cloud bills before it was asked."""
 

@@ -27,3 +27,5 @@ class NodeStart:
     """Major release of NVIDIA's driver that its engines need; 0: they run on processors."""
     disk_gib: int = 0
     """Disk that it needs; 0: not known."""
+    disk_usd_per_hour: float = 0.0
+    """What that disk costs beside the node's offer."""

@@ -42,8 +42,9 @@ class NodeExecutor:
         """
         cloud, token, now = self.cloud(offer.cloud), new_secret(), self.clock()
         name = self.intents.open_create(
-            instance_id, place, offer.key, offer.cloud, offer.usd_per_hour, token, now + TOKEN_LIFE, now
-        )
+            instance_id, place, offer.key, offer.cloud, offer.usd_per_hour, token, now + TOKEN_LIFE, now,
+            start.disk_usd_per_hour,
+        )  # fmt: skip
         try:
             node = cloud.create(self._request(name, instance_id, offer, start, token, now), now)
         except RetryLaterError as error:
@@ -91,15 +92,17 @@ class NodeExecutor:
     def _request(
         self, name: str, instance_id: str, offer: Offer, start: NodeStart, token: Secret, now: datetime
     ) -> NodeRequest:
+        usd = offer.usd_per_hour + start.disk_usd_per_hour
         return NodeRequest(
             name=name,
             region=offer.region,
             zone=offer.zone,
             instance_type=offer.instance_type,
             market=offer.market,
-            tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id, **bill_tags(offer.usd_per_hour, now)},
+            tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id, **bill_tags(usd, now)},
             command=start.command,
             disk_gib=start.disk_gib,
+            disk_usd_per_hour=start.disk_usd_per_hour,
             least_driver=start.least_driver,
             engines=start.engines,
             environment={**start.environment, NODE_VARIABLE: name, CLOUD_VARIABLE: offer.cloud},

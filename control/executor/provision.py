@@ -136,7 +136,8 @@ def _fill(
     last: CloudError | None = None
     for offer in offers:
         try:
-            with allowance.of_node(instance_id, number, offer.usd_per_hour) if allowance else nullcontext():
+            usd = offer.usd_per_hour + place.start.disk_usd_per_hour
+            with allowance.of_node(instance_id, number, usd) if allowance else nullcontext():
                 executor.rent(instance_id, number, offer, place.start)
         except (RetryLaterError, OwnFaultError):
             raise

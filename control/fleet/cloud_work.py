@@ -106,7 +106,9 @@ class CloudWork:
             return
         gang = fleet.gang(instance.id)
         engines = start.engines & {executor.engine for executor in gang.executors}
-        start = replace(start, engines=engines, disk_gib=fleet.order.disk_gib.get(wanted.template.id, 0))
+        disk_gib = fleet.order.disk_gib.get(wanted.template.id, 0)
+        disk_usd = fleet.order.disks.usd_per_hour(instance.zone, disk_gib)
+        start = replace(start, engines=engines, disk_gib=disk_gib, disk_usd_per_hour=disk_usd)
         where = places(wanted, gang, fleet.order.supply.offers, start)
         stores = self._stores
         done = provision(stores.instances, stores.nodes, stores.executor, instance.id, where, fleet.allowance)

@@ -9,6 +9,7 @@ from control.diff.supply import Supply
 from control.diff.target import Column, Target
 from control.executor.node_start import NodeStart
 from control.hub.deployed import ModelFiles
+from templates_lib.values.disks import NO_DISKS, Disks
 from templates_lib.values.instance import LEAVING, Instance
 
 
@@ -28,6 +29,8 @@ class FleetOrder:
     """Cloud → what a new node of it runs; of others nothing is rented."""
     disk_gib: dict[str, int] = field(default_factory=dict)
     """Template → disk of its nodes, where it is known."""
+    disks: Disks = NO_DISKS
+    """What its disks cost."""
     limits: ChangeLimits = field(default_factory=ChangeLimits)
     acts: bool = True
     """False, as in mode observe: nothing is launched or drained. What has failed is given back nevertheless, and what

@@ -44,7 +44,7 @@ class PolicySection(SpecSection):
     utilisation_cap: Annotated[Number, Field(gt=0, le=1)] = DEFAULT.utilisation_cap
     """Share of an instance's certified capacity that a plan may use."""
     max_usd_per_hour: NonNegative | None = None
-    """Limit on rent and traffic. Default: none."""
+    """Limit on rent, disks and traffic. Default: none."""
     max_spot_share: Share = DEFAULT.guardrails.max_spot_share
     """Share of each work class's demand that spot capacity may cover."""
     max_zone_share: Share = DEFAULT.guardrails.max_zone_share
@@ -75,6 +75,9 @@ class OffersSection(SpecSection):
     """CSV file, relative to the spec file: zone,config,market,available."""
     by_region: bool = False
     """Coral's market: a region is one zone that sells each GPU and size once, and no traffic is priced."""
+    disks: bool = True
+    """Charge rented nodes for their disks, by the list prices of their clouds; `false`: rent alone, as the Coral paper
+    reckons."""
 
 
 class QuotaSection(SpecSection):

@@ -1,6 +1,6 @@
-"""What disks of rented nodes cost, by the list prices of `data/prices/disks.csv`: beside plans, not in their cost."""
+"""What plans are charged for the disks of rented nodes, by the list prices of `data/prices/disks.csv`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from control.offers.prices import data_rows
@@ -8,9 +8,22 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.models.node_disk import disk_gib
 from templates_lib.sources.placement_kinds import Placed, executors_of
-from templates_lib.values.plan import Plan
+from templates_lib.values.disks import NO_DISKS, Disks, key_of
+from templates_lib.values.library import Library
 
-_HOURS_PER_MONTH = 730
+
+def charged_disks(served: Sequence[ServedModel], library: Library, clouds: Iterable[str]) -> Disks:
+    """Return the disks of nodes that hold what the templates of a library hold, at the list prices of `clouds`. Clouds
+    whose disks are not in the list, and machines of one's own, cost nothing here."""
+    prices = {cloud: disk_prices()[cloud] for cloud in sorted({*clouds} & disk_prices().keys())}
+    if not prices:
+        return NO_DISKS
+    sizes: dict[str, int] = {}
+    for components in library.component_sets()[0]:
+        held = [each for each in served if any(map(each.is_component, components))]
+        if len(held) == len(components) > 0:
+            sizes[key_of(components)] = disk_gib((each.model for each in held), (each.engine for each in held))
+    return Disks(prices, sizes)
 
 
 def models_on(placed: Placed, model: str, served: Iterable[ServedModel]) -> list[ModelSpec]:
@@ -25,24 +38,7 @@ def engines_on(placed: Placed) -> tuple[str, ...]:
     return tuple(executor.engine for executor in executors_of(placed) or ())
 
 
-def disks_usd_per_hour(plan: Plan, served: Iterable[ServedModel]) -> float:
-    """Return $/h of the disks of all nodes of a plan. Clouds whose disks are not in the list, and machines of one's
-    own, cost nothing here."""
-    listed = tuple(served)
-    usd = 0.0
-    for each in plan.instances:
-        per_gib_month = _prices().get(each.zone.partition("/")[0], 0.0)
-        if per_gib_month:
-            nodes = each.count * sum(each.nodes.values())
-            usd += (
-                nodes
-                * disk_gib(models_on(each, each.model, listed), engines_on(each))
-                * per_gib_month
-                / _HOURS_PER_MONTH
-            )
-    return usd
-
-
 @cache
-def _prices() -> dict[str, float]:
+def disk_prices() -> dict[str, float]:
+    """Cloud → list price of a GiB for a month."""
     return {row["cloud"]: float(row["usd_per_gib_month"]) for row in data_rows("disks.csv")}

@@ -44,6 +44,8 @@ class Fleet:
     """Machines of one's own."""
     settings: Settings
     reconcile: ReconcileSettings
+    charges_disks: bool = True
+    """Whether the disks of rented nodes are part of what plans cost."""
 
     @property
     def limits(self) -> ChangeLimits:

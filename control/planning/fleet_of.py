@@ -30,7 +30,8 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     hosts = own_hosts(file, document)
     apps, demand, notes = served_apps(file, document, own)
     machines, sources = local_machines(file), offer_sources(file, document)
-    return Fleet(file.name, apps, demand, sources, machines, hosts, _settings(file), _reconcile(file)), notes
+    settings, kept = _settings(file), _reconcile(file)
+    return Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, file.offers.disks), notes
 
 
 def offer_sources(file: FleetFile, document: Document) -> OfferSources:

@@ -23,7 +23,7 @@ def nearest_kept(session: PlanningSession, world: World, now: str) -> str:
     if not needed:
         return ""
     library = session.store.load(build_templates(recipe, session.store, session.progress))
-    snapshot = world.snapshot(now, library.version, library.cost_model_fingerprint)
+    snapshot = world.snapshot(now, library)
     costs = ObjectiveCosts(session, recipe, snapshot, library)
     for factor in TRIED:
         values = {each: _rounded_up(factor * least) for each, (_, least) in needed.items()}

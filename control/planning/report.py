@@ -38,8 +38,6 @@ class PlanReport:
     tokens_per_unit: dict[str, float]
     """Work class id → tokens of one unit: 1 where the unit is a token, prompt + output tokens of an invocation. Not
     there where nobody said how long an invocation is."""
-    disks_usd_per_hour: float | None = None
-    """$/h of the disks of its nodes, which are not in the plan's cost; None: it is not known which models they hold."""
 
     def tokens_per_s(self, instance: PlannedInstance) -> float | None:
         """Return the tokens per second of all `count` instances; None where the tokens of some work are not known."""
@@ -92,7 +90,7 @@ def units_wanted(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
 
 
 def usd_per_hour_by_model(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
-    """Rent of each model's instances plus the traffic of its routes, largest first."""
+    """Rent and disks of each model's instances plus the traffic of its routes, largest first."""
     app_of = {r.id: r.app for r in snapshot.routes}
     cost: dict[str, float] = {}
     for instance in plan.instances:

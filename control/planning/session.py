@@ -10,7 +10,6 @@ from control.explain import Explanation, explain, reasons
 from control.explain.certificate import Certificate, certificates, corrections, unkept
 from control.offers.reached import no_way
 from control.planning.cost_models import how_to_measure
-from control.planning.disks import disks_usd_per_hour
 from control.planning.promise import Attainment, AttainmentOf, Promise, promised
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
@@ -65,7 +64,7 @@ class PlanningSession:
         recipe = Recipe((world.recipe,))
         templates = obtain(recipe, self.store, self.progress, protected={i.template_id for i in instances})
         library = templates.library
-        snapshot = versioned(world.snapshot(now, library.version, library.cost_model_fingerprint, instances))
+        snapshot = versioned(world.snapshot(now, library, instances))
         advice = how_to_measure(world.recipe)
         notes = (*world.quotes.notes, *world.notes, *([advice] if advice else ()))
         return Recording(FORMAT, world.name, snapshot, recipe, notes), templates
@@ -124,8 +123,7 @@ class PlanningSession:
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         basis = replace(basis, step_times=step_time_bases(plan, recording.recipe))
-        disks = disks_usd_per_hour(plan, recording.recipe.served) if recording.recipe else None
-        return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit, disks)
+        return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
 
     def attain(self, recipe: Recipe | None, templates: Templates) -> Attainment | None:
         """Return what simulates plans of the recipe; None where no model of it promises anything."""

@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import UNSET
+
 from control.fleet_file.document import Document, parse, read_text
 from control.fleet_file.names import Names
 from control.fleet_file.own_model import OwnModel
@@ -12,6 +14,7 @@ from control.fleet_file.schema import FleetFile
 from control.offers.port import SHIPPED_MARKET, MarketView
 from control.offers.prices import regions_by_cloud
 from control.offers.quotes import Quotes
+from control.planning.disks import charged_disks
 from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
 from control.planning.local_market import ZONE, local_gpu
@@ -20,8 +23,10 @@ from control.planning.startable import never_started, not_startable
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
 from templates_lib.values.clouds import LOCAL, OWNED
+from templates_lib.values.disks import NO_DISKS
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.instance import Instance
+from templates_lib.values.library import Library
 from templates_lib.values.settings import Guardrails
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.work import Demand
@@ -59,10 +64,11 @@ class World:
         configs = {name: config for name, config in quotes.configs.items() if name in known}
         return replace(quotes, offers=kept, configs=configs, notes=(*quotes.notes, *notes))
 
-    def snapshot(
-        self, now: str, library_version: str, cost_model_fingerprint: str, instances: tuple[Instance, ...] = ()
-    ) -> Snapshot:
-        """Make a snapshot without a version: the caller hashes it. `instances`: that run."""
+    def snapshot(self, now: str, library: Library, instances: tuple[Instance, ...] = ()) -> Snapshot:
+        """Make a snapshot without a version: the caller hashes it. `library`: of its templates; `instances`: that
+        run."""
+        clouds = {offer.cloud for offer in self.quotes.offers} if self.fleet.charges_disks else ()
+        disks = charged_disks(self.recipe.served, library, clouds)
         return Snapshot(
             version="",
             now=now,
@@ -73,8 +79,9 @@ class World:
             routes=tuple(route for served in self.recipe.served for route in served.routes()),
             demand=self.demand,
             settings=self.fleet.settings,
-            library_version=library_version,
-            cost_model_fingerprint=cost_model_fingerprint,
+            library_version=library.version,
+            cost_model_fingerprint=library.cost_model_fingerprint,
+            disks=disks if disks != NO_DISKS else UNSET,
         )
 
 

@@ -63,11 +63,11 @@ def fleet_order(
         memory_mib={local_config(machine).id: machine.memory_mib for machine in world.fleet.machines},
         starts=dict(starts),
         disk_gib={
-            each.template.id: disk_gib(
-                models_on(each.template, each.model, world.recipe.served), engines_on(each.template)
-            )
+            each.template.id: each.disk_gib
+            or disk_gib(models_on(each.template, each.model, world.recipe.served), engines_on(each.template))
             for each in to_run
         },
+        disks=snapshot.charged_disks,
         limits=world.fleet.limits,
         acts=acts,
     )

@@ -26,6 +26,7 @@ class NodeLife:
     from_s: float
     until_s: float
     """inf: it lives."""
+    disk_usd_per_hour: float = 0.0
 
 
 class LogCloud:
@@ -71,7 +72,7 @@ class LogCloud:
             if self._left(key) < 1:
                 raise StockOutError(f"{self.name}: no more {request.instance_type} in {request.zone}")
             node = _node(request)
-            self._held[request.name] = NodeLife(node, log.offer, self._now_s, inf)
+            self._held[request.name] = NodeLife(node, log.offer, self._now_s, inf, request.disk_usd_per_hour)
             self._by_offer[key] += 1
             self._loss_s = None
             return node
@@ -81,7 +82,7 @@ class LogCloud:
         with self._turn:
             key = f"{zone_id(self.name, request.zone)}/{request.instance_type}/{request.market.value}"
             node = _node(request)
-            self._held[request.name] = NodeLife(node, self._logs[key].offer, from_s, inf)
+            self._held[request.name] = NodeLife(node, self._logs[key].offer, from_s, inf, request.disk_usd_per_hour)
             self._by_offer[key] += 1
             self._loss_s = None
 
@@ -147,12 +148,16 @@ class LogCloud:
             return sum(self.cost_usd(life, until_s, from_s) for life in self.lives())
 
     def cost_usd(self, life: NodeLife, until_s: float, since_s: float = 0.0) -> float:
-        """Cost of a node in [since, until), as far as it lived then: by default from the world's start on."""
+        """Cost of a node and its disk in [since, until), as far as it lived then: by default from the world's start
+        on."""
         from_s, to_s = max(life.from_s, since_s), min(life.until_s, until_s)
-        return self._logs[life.offer.key].usd_per_hour.integral(from_s, to_s) / _HOUR_S if to_s > from_s else 0.0
+        if to_s <= from_s:
+            return 0.0
+        rent = self._logs[life.offer.key].usd_per_hour.integral(from_s, to_s)
+        return (rent + life.disk_usd_per_hour * (to_s - from_s)) / _HOUR_S
 
     def spent_usd(self, now: datetime) -> float:
-        """Since the start: every node by the second, at its offer's price of that second."""
+        """Since the start: every node by the second, at its offer's price of that second, and its disk."""
         with self._turn:
             self._pass(now)
             return self._ended_usd + sum(self.cost_usd(life, self._now_s) for life in self._held.values())

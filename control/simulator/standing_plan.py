@@ -56,7 +56,8 @@ class StandingPlan:
                 of = config, wanted.zone, wanted.market
                 at = [(offer.node_config, offer.zone_id, offer.market) for offer in left].index(of)
                 offer = left.pop(at)
-                usd = offer.usd_per_hour * self._length_s / 3600
+                disk_usd = self._snapshot.charged_disks.usd_per_hour(wanted.zone, wanted.disk_gib)
+                usd = (offer.usd_per_hour + disk_usd) * self._length_s / 3600
                 where = config, wanted.zone, wanted.market.value
                 found.append(NodeSpan(f"{name}/n{number}", name, offer.key, *where, 0.0, self._length_s, usd))
         return tuple(found)

@@ -40,6 +40,23 @@ class Library:
     def template_id(self, index: int) -> str:
         return bytes(self.ids[index]).decode()
 
+    def component_sets(self) -> tuple[tuple[tuple[str, ...], ...], NDArray[np.int64]]:
+        """Return the sets of components that single templates work for, each sorted by name, and (n,) which of them
+        each template works for."""
+        names = sorted({each.component for each in self.classes})
+        of_class = np.array([names.index(each.component) for each in self.classes], dtype=np.int64)
+        owner, component = self.point_template[self.entry_point], of_class[self.entry_class]
+        start = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: len(owner)])
+        first, last = np.minimum.reduceat(component, start), np.maximum.reduceat(component, start)
+        sets: dict[tuple[str, ...], int] = {(name,): i for i, name in enumerate(names)}
+        of_template = np.full(self.size, sets.setdefault((), len(sets)), dtype=np.int64)
+        of_template[owner[start]] = first
+        end = np.append(start[1:], len(owner))
+        for i in np.flatnonzero(first != last):  # few: most templates work for one component
+            found = tuple(names[k] for k in np.unique(component[start[i] : end[i]]))
+            of_template[owner[start[i]]] = sets.setdefault(found, len(sets))
+        return tuple(sets), of_template
+
     def of(self, template_ids: Collection[str]) -> "Library":
         """Return those of the templates that it has."""
         ids = np.array([name.encode() for name in sorted(template_ids)], dtype=self.ids.dtype)

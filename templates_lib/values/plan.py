@@ -26,10 +26,12 @@ class PlannedInstance:
     units_per_s: dict[str, float]
     """Certified capacity of one instance by work class, at the mixture of operating points that the plan uses."""
     usd_per_hour: float
-    """Rent of all `count` instances at the offers used."""
+    """Rent of all `count` instances at the offers used, with the disks of their nodes."""
     placement: Placement | None = None
     software: Software | None = None
     """Software of the template: with `placement` and `nodes` it lets anyone recompute `template_id`."""
+    disk_gib: int = 0
+    """Disk of each node, as it is charged; 0: none is."""
 
     def with_template(self, template: ServingTemplate) -> "PlannedInstance":
         """The same with what `template` runs: what a plan that leaves the planner carries."""
@@ -92,8 +94,8 @@ class Attained:
 class Plan:
     """A plan is a value; applying it is somebody else's effect.
 
-    `usd_per_hour` is rent plus priced traffic. `init_usd` is K · price of what is new, beside it. The objective that
-    `bound` and `gap` speak of is usd_per_hour + init_usd + spot_risk_usd_per_hour at the least unmet demand.
+    `usd_per_hour` is rent, disks and priced traffic. `init_usd` is K · price of what is new, beside it. The objective
+    that `bound` and `gap` speak of is usd_per_hour + init_usd + spot_risk_usd_per_hour at the least unmet demand.
     """
 
     id: str
@@ -125,6 +127,8 @@ class Plan:
     """Columns, iterations, branch-and-bound nodes and the like, for benches."""
     attainment: dict[str, Attained] = field(default_factory=dict)
     """By work class, of those whose objectives are promised."""
+    disks_usd_per_hour: float = 0.0
+    """Of all its nodes; `rent_usd_per_hour` is without them."""
 
     def nodes(self) -> Counter[str]:
         """Count the nodes that the plan uses, by offer key."""

@@ -46,7 +46,7 @@ class Replicas:
 @dataclass(frozen=True, slots=True)
 class Guardrails:
     max_usd_per_hour: float | None = None
-    """Rent plus traffic; demand that does not fit the budget is unmet, with that reason."""
+    """Rent, disks and traffic; demand that does not fit the budget is unmet, with that reason."""
     max_spot_share: float = 1.0
     """Largest share of every work class's demand that may depend on spot capacity: the rest is covered without it."""
     replicas: dict[str, Replicas] = field(default_factory=dict)

@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import UNSET, UnsetType
+
+from templates_lib.values.disks import NO_DISKS, Disks
 from templates_lib.values.instance import LEAVING, Instance
 from templates_lib.values.offer import Offer
 from templates_lib.values.settings import Settings
@@ -29,6 +32,12 @@ class Snapshot:
     settings: Settings
     library_version: str
     cost_model_fingerprint: str
+    disks: Disks | UnsetType = UNSET
+    """Disks that plans are charged for; unset: none, and the snapshot's hash is what it was before there were any."""
+
+    @property
+    def charged_disks(self) -> Disks:
+        return NO_DISKS if isinstance(self.disks, UnsetType) else self.disks
 
     def staying(self) -> tuple[Instance, ...]:
         """The instances that a plan may keep."""

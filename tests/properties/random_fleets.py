@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from templates_lib.values.disks import Disks
 from templates_lib.values.instance import Instance
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market, Offer
@@ -42,6 +43,7 @@ def random_fleet(seed: int) -> Fleet:
         traffic={(a, b): 0.02 for a in zones for b in zones if a != b and draw.random() < 0.7},
         instances=[i for name, (nodes, _) in templates.items() for i in _instances(draw, name, nodes, offers)],
         settings=_settings(draw),
+        disks=Disks({"aws": float(draw.choice([0.0, 0.08, 2.0]))}, {"m": 120, "n": 340, "m+n": 430}),
     )
     return Fleet(snapshot, make.library(classes, templates))
 

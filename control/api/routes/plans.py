@@ -113,13 +113,15 @@ class PlannedInstances(BaseModel):
     running: int
     nodes: dict[str, int]
     units_per_s: dict[str, float]
-    usd_per_hour: float
+    usd_per_hour: float = Field(description="Rent of all `count` instances, with the disks of their nodes.")
+    disk_gib: int = Field(description="Disk of each node, as it is charged; 0: none is.")
     placement: dict[str, Any] | None
 
 
 class Plan(PlanItem):
     library_version: str
     rent_usd_per_hour: float
+    disks_usd_per_hour: float
     traffic_usd_per_hour: float
     spot_risk_usd_per_hour: float
     objective: float

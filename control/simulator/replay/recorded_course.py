@@ -112,13 +112,14 @@ def _lives(past: PastInstance, what: Target | None, span: Span) -> Iterator[Life
 
 
 def held_of(node: PastNode, span: Span) -> Iterator[Held]:
-    """One for each price that the node was charged at."""
+    """One for each price that the node was charged at, its disk included."""
     end_s = inf if node.gone_at is None else span.seconds(node.gone_at)
     times = [span.seconds(at) for at, _ in node.prices]
     for n, (_, usd) in enumerate(node.prices):
         until_s = min(times[n + 1] if n + 1 < len(times) else inf, end_s)
         if until_s > times[n]:
-            yield Held(_shape(node.offer), times[n], until_s, usd)
+            known = None if usd is None else usd + node.disk_usd_per_hour
+            yield Held(_shape(node.offer), times[n], until_s, known)
 
 
 def _shape(offer: str) -> str:

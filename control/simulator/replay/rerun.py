@@ -212,7 +212,8 @@ class _Run:
         for node in nodes:
             offer, tags = self._offers[node.offer], {OWNER_TAG: OWNER, INSTANCE_TAG: past.id}
             place = offer.region, offer.zone, offer.instance_type, offer.market
-            request = NodeRequest(node.name, *place, tags, ("true",))
+            disk_usd = node.disk_usd_per_hour
+            request = NodeRequest(node.name, *place, tags, ("true",), disk_usd_per_hour=disk_usd)
             self._clouds[offer.cloud].adopt(request, self._span.seconds(node.requested_at))
         return True
 

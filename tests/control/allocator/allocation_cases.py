@@ -2,9 +2,11 @@
 
 import random
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
+from templates_lib.values.disks import NO_DISKS, Disks, key_of
 from templates_lib.values.instance import Instance, Node
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market, Offer
@@ -35,12 +37,13 @@ class World:
     traffic: tuple[TrafficPrice, ...] = ()
     instances: tuple[Instance, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    disks: Disks = NO_DISKS
 
     @property
     def snapshot(self) -> Snapshot:
         return Snapshot(
             "v", NOW, self.offers, self.pools, self.traffic, self.instances, self.routes, self.demand,
-            self.settings, "lib", "cost",
+            self.settings, "lib", "cost", self.disks,
         )  # fmt: skip
 
     @property
@@ -106,7 +109,8 @@ def random_world(seed: int) -> World:
     mode = rng.choice([Mode.ZONES, Mode.ZONES, Mode.PAPER])
     settings = _random_settings(rng, mode, sorted({leg.work_class for r in routes for leg in r.legs}))
     instances = _random_instances(rng, shapes, offers)
-    return World(shapes, offers, tuple(routes), tuple(demand), pools, traffic, instances, settings)
+    disks = _random_disks(random.Random(-seed - 1), models)
+    return World(shapes, offers, tuple(routes), tuple(demand), pools, traffic, instances, settings, disks)
 
 
 def _random_shapes(rng: random.Random, configs: list[str]) -> tuple[Shape, ...]:
@@ -142,6 +146,13 @@ def _random_offers(rng: random.Random, configs: list[str], zones: list[str]) -> 
             if rng.random() < 0.3:
                 offers.append(offer(c, z, base * rng.uniform(0.3, 0.6), rng.randint(1, plenty), Market.SPOT))
     return tuple(offers)
+
+
+def _random_disks(rng: random.Random, models: list[str]) -> Disks:
+    """Of nodes that hold any of the models; in every third world they cost nothing."""
+    held = {m: rng.choice([100, 400]) for m in models}
+    sets = (c for n in range(1, len(models) + 1) for c in combinations(models, n))
+    return Disks({"x": rng.choice([0.0, 0.1, 2.0])}, {key_of(c): sum(held[m] for m in c) for c in sets})
 
 
 def _random_settings(rng: random.Random, mode: Mode, classes: list[str]) -> Settings:

@@ -130,10 +130,12 @@ class Program:
 
     def _add_template(self, t: int, g: tuple[str, Market], cheapest: dict) -> None:
         settings, shape = self.world.settings, self.world.shapes[t]
-        rent = sum(n * cheapest[c].usd_per_hour for c, n in shape.nodes.items())
+        disks = self._disks(t)
+        rent = sum(n * cheapest[c].usd_per_hour for c, n in shape.nodes.items()) + disks
         often = sum(n * cheapest[c].interruptions_per_hour for c, n in shape.nodes.items())
         self.live.append((t, g))
         n = self.model.var(("n", t, g), 1000, whole=True)
+        self.cost[n] += disks
         if g[1] is Market.SPOT:
             self.cost[n] += rent * often * settings.restart_hours
         runs = sum(1 for i in self.running if i.template_id == name_of(t) and (i.zone, i.market) == g)
@@ -183,6 +185,7 @@ class Program:
     def add_budget(self) -> None:
         if self.guard.max_usd_per_hour is not None:
             row = {("x", k): o.usd_per_hour for k, o in self.offers.items()}
+            row |= {("n", t, g): self._disks(t) for t, g in self.live}
             for d, r, chosen, usd in self.ways:
                 _add(row, ("f", None, d.key, r.id, chosen), usd)
             self.model.row(row, -math.inf, self.guard.max_usd_per_hour)
@@ -283,6 +286,13 @@ class Program:
         best = self.model.minimise(dict(self.cost))
         assert best is not None
         return Exact(best[0], values)
+
+    def _disks(self, t: int) -> float:
+        """$/h of those of an instance, all nodes of which hold all that it serves."""
+        shape, disks = self.world.shapes[t], self.world.disks
+        held = sorted({k.split("/")[0] for p in shape.points for k in p})
+        gib, per_month = disks.gib.get("+".join(held), 0), disks.usd_per_gib_month.get("x", 0.0)
+        return sum(shape.nodes.values()) * gib * per_month / 730
 
     def _offers_of(self, config: str, g: tuple[str, Market]) -> list:
         return [o for o in self.offers.values() if o.node_config == config and (o.zone_id, o.market) == g]

@@ -77,11 +77,11 @@ def test_the_document_reads_back_as_the_plan_and_has_what_programs_need() -> Non
     assert instance["stages"][0]["nodes"][0]["tp"] == 4
 
 
-def test_disks_stand_beside_the_cost() -> None:
-    assert "disks" not in printed(report()), "of nodes that hold nothing that is known"
-    made = report(disks_usd_per_hour=0.125)
-    assert "Cost 13.50 $/h" in printed(made)
-    assert "disks 0.12 $/h" in printed(made)
+def test_disks_are_shown_as_part_of_the_cost() -> None:
+    assert "disks" not in printed(report()), "where none are charged"
+    made = report()
+    made = dataclasses.replace(made, plan=dataclasses.replace(made.plan, disks_usd_per_hour=0.125))
+    assert "+ disks 0.12 +" in printed(made)
     assert plan_document(made)["disks_usd_per_hour"] == 0.125
 
 

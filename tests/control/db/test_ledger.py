@@ -31,11 +31,13 @@ def at(hours: float) -> datetime:
     return START + hours * HOUR
 
 
-def launch(database: Database, usd_per_hour: float, hours: float = 0, cloud: str = "fake", offer: str = "o") -> str:
+def launch(
+    database: Database, usd_per_hour: float, hours: float = 0, cloud: str = "fake", offer: str = "o", disk: float = 0.0
+) -> str:
     """A new instance's node, asked for at that time; its name."""
     instance, token = driven(database, EventKind.PROVISION), new_secret()
     return PostgresIntents(database).open_create(
-        instance.id, 0, f"{cloud}/{offer}", cloud, usd_per_hour, token, at(99), at(hours)
+        instance.id, 0, f"{cloud}/{offer}", cloud, usd_per_hour, token, at(99), at(hours), disk
     )
 
 
@@ -144,13 +146,14 @@ def test_any_split_of_time_adds_up_to_the_whole(database: Database, seed: int) -
     bill = Fraction(0)
     for number in range(25):
         offer, begin, price = f"o{number}", draw.randrange(10**6), round(draw.uniform(0, 90), draw.randrange(9))
-        name = launch(database, price, begin / 10**5 / 3.6, offer=offer)
+        disk = draw.choice([0.0, 0.0137])
+        name = launch(database, price, begin / 10**5 / 3.6, offer=offer, disk=disk)
         # Microseconds, as PostgreSQL keeps them: the bill is reckoned from whole ones.
         since, end = at(begin / 10**5 / 3.6), at(12 + number)
         for hours in sorted(draw.uniform(3, 12) for _ in range(draw.randrange(4))):
             changed = round(draw.uniform(0, 90), 4)
             prices.observed({f"fake/{offer}": changed}, at(hours))
-            bill += _money(price, since, at(hours))
+            bill += _money(price, since, at(hours)) + _money(disk, since, at(hours))
             price, since = changed, at(hours)
         fate = draw.choice(("living", "terminated", "abandoned", "leaked"))
         if fate == "abandoned":
@@ -161,7 +164,7 @@ def test_any_split_of_time_adds_up_to_the_whole(database: Database, seed: int) -
             intents.leaked(name, "fake", None, None, end + HOUR)
             intents.terminated(name, end + 2 * HOUR)
         last = {"living": at(100), "leaked": end + 2 * HOUR}.get(fate, end)
-        bill += _money(price, since, last)
+        bill += _money(price, since, last) + _money(disk, since, last)
     assert usd(database) == bill
     cuts = sorted({0.0, 100.0, *(draw.uniform(0, 100) for _ in range(12))})
     for by in (By.INSTANCE, By.CLOUD):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from control.cloud.errors import CloudError, GiveUpError, StockOutError
 from control.cloud.node import CloudNode, NodeRequest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
+from control.db.ledger import PostgresLedger
 from control.diff.limits import ChangeLimits
 from control.diff.supply import supply_of
 from control.diff.target import Target
@@ -24,9 +26,11 @@ from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
 from control.hub.board import Board
 from control.hub.deployed import ModelFiles
+from control.ledger.period import Period
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
+from templates_lib.values.disks import Disks
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market, Offer
 from tests.control.cloud.fake_cloud import FakeCloud
@@ -160,7 +164,7 @@ def test_an_instance_for_which_nothing_can_be_rented_is_launched_again_later_and
     assert world.given == ["fake/here/small/on-demand"] * 2
 
 
-def test_nodes_are_asked_for_with_the_disk_that_their_template_needs(
+def test_nodes_are_asked_for_with_the_disk_that_their_template_needs_and_are_charged_for_it(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, asked, create = World(database), [], FakeCloud.create
@@ -171,9 +175,14 @@ def test_nodes_are_asked_for_with_the_disk_that_their_template_needs(
 
     monkeypatch.setattr(FakeCloud, "create", noted)
     large, small = wish(), wish(layers=(6,))
-    world.keeper.keep(world.order(large, small, disk_gib={large.template.id: 730}))
+    disks = Disks({"fake": 0.5}, {})
+    world.keeper.keep(world.order(large, small, disk_gib={large.template.id: 730}, disks=disks))
     world.until(lambda: list(world.states().values()) == ["bootstrapping"] * 2)
     assert sorted(asked) == [0, 730, 730]
+    now = world.stores.executor.clock()
+    charged = PostgresLedger(database).charges(Period(now - timedelta(hours=1), now))
+    assert sum(each.usd_per_hour for each in charged) == 3 * 1 + 2 * Fraction(1, 2)
+    assert sum(world.stores.nodes.rents("f").values()) == 4
 
 
 def test_that_an_offer_refused_part_of_a_gang_is_heard_after_what_it_gave(database: Database) -> None:

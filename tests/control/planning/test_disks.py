@@ -1,28 +1,59 @@
-"""What disks cost beside a plan: as many as nodes, of the size that these are launched with, at their cloud's price."""
+"""Disks are part of what plans cost: of the size that nodes are launched with, at their cloud's price."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from control.planning.disks import disks_usd_per_hour
+from control.allocator import solve
+from control.db.database import Database
+from control.planning.disks import charged_disks, disk_prices
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.node_disk import disk_gib
-from templates_lib.values.offer import Market
-from templates_lib.values.plan import Plan, PlannedInstance
-from tests.control.planning.worlds import KEEP_SPEC, world_of
+from templates_lib.values.disks import Disks
+from templates_lib.values.settings import Guardrails, Settings
+from tests import factories as make
+from tests.control.planning.worlds import KEEP_SPEC, planned, world_of
 
-PER_GIB_HOUR = {"aws": 0.08 / 730, "gcp": 0.10 / 730, "runpod": 0.10 / 730, "owned": 0.0, "kubernetes": 0.0}
+PER_GIB_MONTH = {"aws": 0.08, "gcp": 0.10, "runpod": 0.10, "owned": 0.0, "kubernetes": 0.0}
+TINY = {"p": ({"L4:1/n10": 1}, [{"gpt-oss-20b/prefill": 1.0}])}
 
 
-@pytest.mark.parametrize("cloud", PER_GIB_HOUR)
-def test_each_node_of_a_plan_pays_for_its_disk(tmp_path: Path, cloud: str) -> None:
+@pytest.mark.parametrize("cloud", PER_GIB_MONTH)
+def test_a_node_pays_for_the_disk_that_it_is_launched_with(tmp_path: Path, cloud: str) -> None:
     served = world_of(tmp_path, KEEP_SPEC.format(keep="throughput")).recipe.served
-    nodes, units = {"L40S:1/n10": 2, "L4:1/n10": 1}, {"gpt-oss-20b/decode": 1.0}
-    instance = PlannedInstance("t", "gpt-oss-20b", "decode", f"{cloud}/a", Market.SPOT, 3, 0, nodes, units, 9.0)
-    costs = (9.0, 9.0, 0.0, 0.0, 0.0)
-    plan = Plan("p", "s", "l", "medley", (instance,), (), (), *costs, {}, 9.0, 9.0, 0.0, 0.0, "optimal")
-    expected = 9 * disk_gib([load_models()["gpt-oss-20b"]]) * PER_GIB_HOUR[cloud]
-    assert disks_usd_per_hour(plan, served) == pytest.approx(expected)
-    large = replace(served[0], model=replace(served[0].model, layers=10 * served[0].model.layers))
-    assert (disks_usd_per_hour(plan, (large,)) > expected) == (expected > 0), "they are as large as the model needs"
+    disks = charged_disks(served, make.library(served[0].work_classes(), TINY), [cloud])
+    size = disk_gib([load_models()["gpt-oss-20b"]], [served[0].engine]) if cloud in disk_prices() else 0
+    assert disks.node_gib(["gpt-oss-20b"]) == size
+    assert disks.usd_per_hour(f"{cloud}/a", size, 3) == pytest.approx(3 * size * PER_GIB_MONTH[cloud] / 730)
+
+
+def test_a_plan_costs_rent_and_disks_and_rent_alone_where_its_spec_says_so(database: Database, tmp_path: Path) -> None:
+    spec = KEEP_SPEC.format(keep="throughput").replace("requests_per_s: 20", "requests_per_s: 2")
+    charged = planned(database, world_of(tmp_path, spec))
+    nodes = sum(each.nodes for each in charged.offers)
+    (size,) = {each.disk_gib for each in charged.instances}
+    assert charged.disks_usd_per_hour == pytest.approx(nodes * size * 0.08 / 730)
+    assert charged.usd_per_hour == pytest.approx(charged.rent_usd_per_hour + charged.disks_usd_per_hour)
+    assert sum(each.usd_per_hour for each in charged.instances) == pytest.approx(charged.usd_per_hour)
+    free = planned(database, world_of(tmp_path, spec + "offers: {disks: false}\n"))
+    assert (free.disks_usd_per_hour, free.usd_per_hour) == (0, free.rent_usd_per_hour)
+
+
+TWO = {"one": ({"big:8/n100": 1}, [{"m/serve": 10.0}]), "four": ({"small:1/n100": 4}, [{"m/serve": 10.0}])}
+OFFERS = [make.offer("big:8/n100", "aws/a", 10.1), make.offer("small:1/n100", "aws/a", 2.5)]
+
+
+@pytest.mark.parametrize(
+    ("usd_per_gib_month", "limit", "chosen"), [(0.0, None, {"four"}), (0.73, None, {"one"}), (0.73, 10.3, set())]
+)
+def test_four_disks_tip_the_choice_and_budgets_hold_the_whole(
+    usd_per_gib_month: float, limit: float | None, chosen: set[str]
+) -> None:
+    settings = Settings(utilisation_cap=1.0, guardrails=Guardrails(max_usd_per_hour=limit))
+    disks = Disks({"aws": usd_per_gib_month}, {"m": 300})
+    snapshot = make.snapshot(OFFERS, [make.route("m", {"m/serve": 1.0})], {"m": 10.0}, settings=settings, disks=disks)
+    plan = solve(snapshot, make.library([make.work_class("m/serve")], TWO))
+    assert {each.template_id for each in plan.instances} == chosen
+    rent = {"one": 10.1, "four": 10.0}.get(min(chosen, default=""), 0.0)
+    disks = 300 * sum(each.nodes for each in plan.offers) * usd_per_gib_month / 730
+    assert plan.usd_per_hour == pytest.approx(rent + disks)

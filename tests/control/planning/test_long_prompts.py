@@ -4,6 +4,7 @@ import pytest
 
 from control.planning.what_if import DemandChange, WhatIf, supposed
 from control.planning.world import read_world
+from tests import factories as make
 
 SPEC = """\
 apiVersion: medley/v1
@@ -41,7 +42,7 @@ def test_without_a_limit_all_prompts_are_one_class(tmp_path: Path) -> None:
 
 def test_a_supposed_rate_of_an_app_is_that_of_all_its_request_types(tmp_path: Path) -> None:
     made = world(tmp_path, 4000)
-    snapshot = made.snapshot("2026-11-21T12:00:00+00:00", "", "")
+    snapshot = made.snapshot("2026-11-21T12:00:00+00:00", make.library(made.recipe.served[0].work_classes(), {}))
     before = {d.app: d.requests_per_s for d in snapshot.demand}
 
     def rates(model: str | None, requests_per_s: float) -> dict[str, float]:

@@ -8,6 +8,7 @@ import pytest
 from control.fleet_file.problem import SpecError
 from control.planning.world import read_world
 from templates_lib.values.settings import Mode
+from tests import factories as make
 from tests.control.planning.worlds import world_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -50,7 +51,7 @@ def test_real_clouds_has_only_what_is_sold_in_zones_with_traffic_priced() -> Non
     assert not any(offer.derived for offer in real.quotes.offers)
     assert {offer.cloud for offer in real.quotes.offers} == {"aws", "gcp", "runpod"}
     assert real.quotes.traffic
-    snapshot = real.snapshot("2026-11-21T00:00:00+00:00", "library", "model")
+    snapshot = real.snapshot("2026-11-21T00:00:00+00:00", make.library(real.recipe.served[0].work_classes(), {}))
     assert snapshot.settings.mode is Mode.ZONES
     assert {d.app: round(d.requests_per_s, 1) for d in snapshot.demand} == {"gpt-oss-20b": 2.5, "qwen3-32b": 5.6}
 

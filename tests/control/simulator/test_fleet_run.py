@@ -108,9 +108,10 @@ def test_a_fleet_that_is_taken_back_is_replaced_elsewhere_and_all_of_it_is_paid_
             assert lives[routed.id].gone_s >= until_s - 5
     assert all(one[0] < other[0] for one, other in pairwise(fleet.tables))
 
-    # Money is the integral of the price over the lives of nodes, to the cent.
+    # Money is the integral of the price over the lives of nodes, and of their disks of 100 GiB, to the cent.
     prices = {log.offer.key: log.usd_per_hour for log in asked.market.offers}
     owed = sum(_owed(prices[node.offer], node.from_s, node.until_s) for node in nodes)
+    owed += sum(node.until_s - node.from_s for node in nodes) / 3600 * 100 * 0.08 / 730
     assert sum(node.spent_usd for node in nodes) == pytest.approx(owed, abs=1e-6)
     assert sum(cloud.spent_between_usd(0, LENGTH_S) for cloud in run.clouds.values()) == pytest.approx(owed, abs=1e-6)
     assert owed > 0.1

@@ -26,7 +26,7 @@ export function Planned({ plan }: { plan: Schemas["Plan"] }) {
                 <th className="right">Count</th>
                 <th className="right">Ran already</th>
                 <th className="right">Units/s of one</th>
-                <th className="right">Rent</th>
+                <th className="right">Rent and disks</th>
               </tr>
             </thead>
             <tbody>
