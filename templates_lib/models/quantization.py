@@ -37,7 +37,7 @@ class Quantization:
 
 MODULE_WORDS = {
     "attention": re.compile(r"attn|attention"),
-    "dense_ffn": re.compile(r"\bmlp\b(?!.*(expert|gate\b|router))|mlp\\?\.\(?(gate|up|down)"),
+    "dense_ffn": re.compile(r"\bmlp\b(?!.*(expert|gate\b|router))|mlp\\?\.\(?(gate|up|down)(?=[_|])"),
     "shared_experts": re.compile(r"shared_expert"),
     "experts": re.compile(r"(?<!shared_)experts?\b"),
 }

@@ -45,15 +45,17 @@ class EngineKind:
         return bool(self.loader) or self.is_whole
 
 
+_PLAIN = {"fp32": "fp32", "bf16": "bf16", "fp16": "bf16"}
+_LIKE_LLAMA = frozenset({"llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe"})
 _TORCH = EngineSupport(
-    families=frozenset({"llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe", "gpt_oss"}),
-    weights={"fp32": "fp32", "bf16": "bf16", "fp16": "bf16", "mxfp4": "mxfp4"},
-    only_of={"mxfp4": frozenset({"gpt_oss"})},
+    families=_LIKE_LLAMA | {"gpt_oss"},
+    weights=_PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")},
+    only_of={"mxfp4": frozenset({"gpt_oss"})} | dict.fromkeys(("fp8", "int8", "int4", "nvfp4"), _LIKE_LLAMA),
     computes_in=frozenset({"fp32", "bf16"}),
 )
 _VLLM_STAGE = EngineSupport(
     families=frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"}),
-    weights={name: held for name, held in _TORCH.weights.items() if name != "mxfp4"},
+    weights=_PLAIN,
     computes_in=_TORCH.computes_in,
     tensor_parallel=False,
     expert_parallel=False,
@@ -68,8 +70,7 @@ _VLLM = EngineSupport(
             *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
         }
     ),
-    weights={"fp32": "fp32", "bf16": "bf16", "fp16": "bf16"}
-    | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")},
+    weights=_PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")},
     only_of={"mxfp4": frozenset({"gpt_oss"})},
     computes_in=frozenset({"fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4"}),
     data_parallel=False,

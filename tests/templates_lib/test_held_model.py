@@ -94,7 +94,11 @@ def test_a_refusal_names_model_engine_and_format_and_what_would_run_it() -> None
     weights = refusal("plain", "m", stored(spec(**AWQ)))
     assert weights is not None
     assert all(part in weights for part in ("int4", "engine plain", "a checkpoint of it in bf16", "`engine: wide`"))
-    assert "torch" not in weights  # it does not read int4 either
+    assert "`engine: torch`" in weights
+    assert refusal("torch", "m", stored(spec(**AWQ))) is None
+    elsewhere = refusal("torch", "m", stored(spec(quantization_config={"quant_method": "mxfp4"})))
+    assert elsewhere is not None
+    assert "weights in mxfp4" in elsewhere
     assert refusal_of_node("plain", "m", stored(spec(**AWQ))) == weights
     nameless = refusal("plain", "m", stored(replace(spec(), stored=replace(stored(spec()), family=""))))
     assert nameless is not None

@@ -111,6 +111,10 @@ def test_modules_that_stay_wide_are_counted_wide() -> None:
     assert model(quantization_config=kept).attention_dtype == "bf16"
     some = [f"model.layers.{i}.self_attn.q_proj" for i in range(3)]  # three of 32 layers do not make the model
     assert model(quantization_config={"quant_method": "fp8", "ignore": some}).attention_dtype == ""
+    for router in ("re:.*mlp.gate$", "model.layers.0.mlp.gate"):
+        assert model(quantization_config={"quant_method": "fp8", "ignore": [router]}).dtype == "fp8"
+    for block in (r"re:.*mlp\.(gate|up|down)_proj$", "re:.*mlp.gate_proj.*"):
+        assert model(quantization_config={"quant_method": "fp8", "ignore": [block]}).dtype == "bf16"
 
 
 @pytest.mark.parametrize(

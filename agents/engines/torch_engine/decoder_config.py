@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.engines.torch_engine.rope import Rope, rope_of
+from agents.engines.torch_engine.weight_layout import WeightLayout, weight_layout
 from templates_lib.models.attention_pattern import attention_of
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 from templates_lib.values.engines import support_of
@@ -47,8 +48,8 @@ class DecoderConfig:
     sinks: bool
     """Each head has a logit that takes part in the softmax and has no value (gpt-oss)."""
     experts: ExpertsConfig | None
-    weight_block: tuple[int, int]
-    """Rows and columns that share a scale, where weights are FP8."""
+    weight_layout: WeightLayout | None
+    """How quantised matrices are published; None: there are none, or experts in MXFP4."""
     tied_embeddings: bool
     max_context_tokens: int
     stop_token_ids: tuple[int, ...]
@@ -84,7 +85,7 @@ def decoder_config(raw: dict[str, Any]) -> DecoderConfig:
         head_norms=family in ("qwen3", "qwen3_moe"),
         sinks=family == "gpt_oss",
         experts=_experts(fields, family),
-        weight_block=_weight_block(fields, family),
+        weight_layout=weight_layout(fields, family),
         tied_embeddings=fields.flag("tie_word_embeddings", default=False),
         max_context_tokens=context,
         stop_token_ids=_stop_token_ids(fields),
@@ -96,29 +97,10 @@ def _refuse_variants(fields: Fields, family: str) -> None:
     activation = fields.text("hidden_act", "silu")
     if activation != "silu":
         raise UnsupportedModelError("hidden_act", f"{activation!r} is not known: silu")
-    quantisation = fields.table("quantization_config")
-    known = "mxfp4" if family == "gpt_oss" else "fp8"
-    if quantisation is not None and quantisation.get("quant_method") != known:
-        raise UnsupportedModelError(
-            "quantization_config.quant_method",
-            f"{quantisation.get('quant_method')!r} weights of {family} are not read: use {known}, bf16, fp16 or GGUF",
-        )
     if family == "qwen3_moe" and (fields.integers("mlp_only_layers") or fields.integer("decoder_sparse_step", 1) != 1):
         raise UnsupportedModelError("decoder_sparse_step", "dense layers between expert layers are not known")
     if fields.flag("mlp_bias", default=False):
         raise UnsupportedModelError("mlp_bias", "biases in the dense feed-forward block are not known")
-
-
-def _weight_block(fields: Fields, family: str) -> tuple[int, int]:
-    quantisation = fields.table("quantization_config")
-    if quantisation is None or family == "gpt_oss":
-        return 0, 0
-    sizes = Fields(quantisation, "quantization_config.").integers("weight_block_size")
-    if len(sizes) != 2 or min(sizes) < 1 or quantisation.get("fmt", "e4m3") != "e4m3":
-        raise UnsupportedModelError(
-            "quantization_config.weight_block_size", "FP8 is read in E4M3 with a scale for each block: name two sizes"
-        )
-    return sizes[0], sizes[1]
 
 
 def _windowed(fields: Fields, family: str) -> bool:

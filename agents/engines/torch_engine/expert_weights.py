@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from agents.engines.torch_engine.decoder_config import ExpertsConfig
-from agents.engines.torch_engine.expert_matrices import ExpertMatrices, SeparateMatrices, expert_matrices
+from agents.engines.torch_engine.expert_matrices import ExpertMatrices, expert_matrices
 from agents.engines.torch_engine.experts import (
     Experts,
     choose_then_softmax,
@@ -18,6 +18,7 @@ from agents.engines.torch_engine.experts import (
 )
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.mxfp4 import BLOCK_WEIGHTS, Mxfp4Matrices
+from agents.engines.torch_engine.quantised_experts import quantised_experts
 from agents.engines.torch_engine.shard import WHOLE
 
 ALL = slice(None)
@@ -33,8 +34,9 @@ def qwen_experts(reader: LayerReader, config: ExpertsConfig, hidden: int) -> Exp
     gate_up: ExpertMatrices
     down: ExpertMatrices
     if each[0].is_quantised("down_proj"):
-        gate_up = SeparateMatrices(tuple(expert.into(names, parts, hidden) for expert in each), 2 * width)
-        down = SeparateMatrices(tuple(expert.out_of("down_proj", hidden, config.width) for expert in each), hidden)
+        gate_up = quantised_experts((expert.quantised_rows(names, parts, hidden) for expert in each), inside.dtype)
+        columns_of = ([expert.quantised_columns("down_proj", hidden, config.width)] for expert in each)
+        down = quantised_experts(columns_of, inside.dtype)
     else:
         rows = [partial(expert.rows, names, parts, hidden) for expert in each]
         columns = [partial(expert.columns, "down_proj", hidden, config.width) for expert in each]

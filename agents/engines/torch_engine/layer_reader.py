@@ -5,12 +5,19 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from agents.engines.torch_engine.fp8 import SCALES, Fp8Linear
 from agents.engines.torch_engine.linear import Linear, Projection, packed
 from agents.engines.torch_engine.norm import RmsNorm
+from agents.engines.torch_engine.quantised_linear import quantised_linear
+from agents.engines.torch_engine.quantised_matrix import QuantisedMatrix
+from agents.engines.torch_engine.quantised_reader import LooseMatrix, read_quantised
 from agents.engines.torch_engine.shard import Shard
+from agents.engines.torch_engine.weight_layout import WeightLayout
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.errors import WeightsError
+
+_PLAIN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+_IN_ITS_PLACE = ("qweight", "weight_packed")
+"""Ends of the names of tensors that quantised matrices have and plain ones have not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +29,8 @@ class LayerReader:
     shard: Shard
     dtype: torch.dtype
     device: torch.device
-    block: tuple[int, int]
-    """Rows and columns of the blocks of quantised matrices that have one scale."""
+    layout: WeightLayout | None
+    """How quantised matrices are published; None: there are none."""
 
     @property
     def like(self) -> torch.Tensor:
@@ -35,7 +42,7 @@ class LayerReader:
 
     def tensor(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """A copy, so that the mapped file can be let go. Raises WeightsError where the shape is another."""
-        return self.stored(name, shape).to(device=self.device, dtype=self.dtype, copy=True)
+        return self._plain(name, shape).to(device=self.device, dtype=self.dtype, copy=True)
 
     def stored(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """Read a tensor as the checkpoint has it. Raises WeightsError where its shape is not `shape`."""
@@ -47,6 +54,27 @@ class LayerReader:
             )
         return read
 
+    def _plain(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """Read a tensor of numbers as they are. Raises WeightsError for codes, which mean nothing without scales."""
+        if self.prefix + name not in self.checkpoint.names and name.endswith(".weight"):
+            self._refuse_packed(self.prefix + name.removesuffix(".weight"))
+        read = self.stored(name, shape)
+        if read.dtype not in _PLAIN:
+            raise WeightsError(
+                f"tensor {self.prefix + name!r} is stored as {str(read.dtype).removeprefix('torch.')}, and none of the "
+                "scales are there that quantization_config of config.json stands for: fetch all files again, or name a "
+                "checkpoint in bf16"
+            )
+        return read
+
+    def _refuse_packed(self, matrix: str) -> None:
+        packed_as = next((each for each in _IN_ITS_PLACE if f"{matrix}.{each}" in self.checkpoint.names), None)
+        if packed_as is not None:
+            raise WeightsError(
+                f"matrix {matrix!r} is quantised ({matrix}.{packed_as}), and config.json has no quantization_config "
+                "for it: fetch config.json again, or name a checkpoint in bf16"
+            )
+
     def cut(self, rows: int) -> tuple[int, slice]:
         """Return the number of rows, and this shard's of them."""
         return rows, self.shard.span(rows)
@@ -57,18 +85,18 @@ class LayerReader:
         """Projections of the same input into heads or width as one: the rows that are kept of each, one below the
         other. `parts`: rows of each, and which are kept. One name alone: the checkpoint has them below each other,
         too."""
-        offsets = self._rows(names, "bias", parts, (), self.dtype) if bias else None
+        offsets = self._rows(names, "bias", parts, ()) if bias else None
         if self.is_quantised(names[0]):
-            return self._quantised_rows(names, parts, columns, offsets)
+            return quantised_linear(self.quantised_rows(names, parts, columns), offsets, self.dtype)
         return packed(self.rows(names, parts, columns), offsets)
 
     def is_quantised(self, name: str) -> bool:
         """Tell whether a matrix has scales; most checkpoints keep some that have none."""
-        return f"{self.prefix}{name}.{SCALES}" in self.checkpoint.names
+        return self.layout is not None and self.layout.has(self.checkpoint.names, self.prefix + name)
 
     def rows(self, names: tuple[str, ...], parts: tuple[tuple[int, slice], ...], columns: int) -> torch.Tensor:
         """Return the weights of `into`."""
-        return self._rows(names, "weight", parts, (columns,), self.dtype)
+        return self._rows(names, "weight", parts, (columns,))
 
     def _rows(
         self,
@@ -76,15 +104,14 @@ class LayerReader:
         kind: str,
         parts: tuple[tuple[int, slice], ...],
         columns: tuple[int, ...],
-        dtype: torch.dtype,
     ) -> torch.Tensor:
         held = sum(span.stop - span.start for _, span in parts)
-        made = torch.empty(held, *columns, dtype=dtype, device=self.device)
+        made = torch.empty(held, *columns, dtype=self.dtype, device=self.device)
         at = 0
         counts = tuple(count for count, _ in parts)
         for tensor, (_, span) in zip(self._below(names, kind, counts, columns), parts, strict=True):
             end = at + span.stop - span.start
-            made[at:end] = tensor[span] if dtype == self.dtype else tensor[span].view(dtype)
+            made[at:end] = tensor[span]
             at = end
         return made
 
@@ -93,54 +120,45 @@ class LayerReader:
     ) -> Iterator[torch.Tensor]:
         """Matrices of `counts` rows: a tensor each, or below each other in one."""
         if len(names) == 1:
-            yield from torch.split(self.stored(f"{names[0]}.{kind}", (sum(counts), *columns)), list(counts))
+            yield from torch.split(self._plain(f"{names[0]}.{kind}", (sum(counts), *columns)), list(counts))
         else:
             for name, count in zip(names, counts, strict=True):
-                yield self.stored(f"{name}.{kind}", (count, *columns))
+                yield self._plain(f"{name}.{kind}", (count, *columns))
 
-    def _quantised_rows(
-        self,
-        names: tuple[str, ...],
-        parts: tuple[tuple[int, slice], ...],
-        columns: int,
-        bias: torch.Tensor | None,
-    ) -> Fp8Linear:
+    def quantised_rows(
+        self, names: tuple[str, ...], parts: tuple[tuple[int, slice], ...], columns: int
+    ) -> list[QuantisedMatrix]:
+        """Return the parts of a quantised `into`."""
         counts = [count for count, _ in parts]
-        sizes = [sum(counts)] if len(names) == 1 else counts
-        scales = [self._scales(name, size, columns) for name, size in zip(names, sizes, strict=True)]
-        rows, row, base = [], 0, 0
+        whole, every = slice(0, columns), []
+        loose = [self._quantised(names[0], sum(counts), columns)] if len(names) == 1 else []
+        before = 0
         for number, (count, span) in enumerate(parts):
-            rows.append(base + (row + torch.arange(span.start, span.stop)) // self.block[0])
-            if len(names) == 1:
-                row += count
-            else:
-                base += len(scales[number])
-        codes = self._rows(names, "weight", parts, (columns,), torch.uint8)
-        return Fp8Linear(codes, torch.cat(scales), torch.cat(rows).to(self.device, torch.int16), self.block[1], 0, bias)
+            matrix = loose[0] if loose else self._quantised(names[number], count, columns)
+            held = slice(before + span.start, before + span.stop)
+            every.append(matrix.part(held, whole).to(self.device))
+            before += count if loose else 0
+        return every
 
-    def _quantised_columns(self, name: str, rows: int, columns: int, bias: torch.Tensor | None) -> Fp8Linear:
-        span, width = self.shard.span(columns), self.block[1]
-        first, end = span.start // width, -(-span.stop // width)
-        stored = self.stored(f"{name}.weight", (rows, columns)).view(torch.uint8)[:, span]
-        codes = stored.to(self.device).clone(memory_format=torch.contiguous_format)
-        scales = self._scales(name, rows, columns)[:, first:end].contiguous()
-        block_row = (torch.arange(rows, device=self.device) // self.block[0]).to(torch.int16)
-        return Fp8Linear(codes, scales, block_row, width, span.start - first * width, bias)
+    def quantised_columns(self, name: str, rows: int, columns: int) -> QuantisedMatrix:
+        """Return the weights of a quantised `out_of`."""
+        return self._quantised(name, rows, columns).part(slice(0, rows), self.shard.span(columns)).to(self.device)
 
-    def _scales(self, name: str, rows: int, columns: int) -> torch.Tensor:
-        shape = -(-rows // self.block[0]), -(-columns // self.block[1])
-        return self.stored(f"{name}.{SCALES}", shape).to(device=self.device, dtype=torch.float32, copy=True)
+    def _quantised(self, name: str, rows: int, columns: int) -> LooseMatrix:
+        if self.layout is None:
+            raise ValueError(f"{self.prefix}{name} is not quantised")
+        return read_quantised(self.checkpoint, self.prefix + name, self.layout, rows, columns)
 
     def out_of(self, name: str, rows: int, columns: int, bias: bool = False) -> Projection:
         """A projection out of heads or width: this shard's columns; its output is summed over the shards."""
         offsets = self.tensor(f"{name}.bias", (rows,)) if bias and self.shard.adds_bias else None
         if self.is_quantised(name):
-            return self._quantised_columns(name, rows, columns, offsets)
+            return quantised_linear([self.quantised_columns(name, rows, columns)], offsets, self.dtype)
         return packed(self.columns(name, rows, columns), offsets)
 
     def columns(self, name: str, rows: int, columns: int) -> torch.Tensor:
         """Return the weights of `out_of`."""
-        weight = self.stored(f"{name}.weight", (rows, columns))[:, self.shard.span(columns)]
+        weight = self._plain(f"{name}.weight", (rows, columns))[:, self.shard.span(columns)]
         return weight.to(device=self.device, dtype=self.dtype).clone(memory_format=torch.contiguous_format)
 
     def whole(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:

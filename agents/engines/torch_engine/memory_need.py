@@ -9,17 +9,22 @@ from agents.engines.errors import OutOfMemoryError
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import DecoderConfig
-from agents.engines.torch_engine.fp8 import SCALES
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import EMBEDDING, HEAD, NORM, layer_prefix
 from agents.weights.checkpoint import Checkpoint
 
 REPLICATED = ("norm", "router", "mlp.gate.", "embed_tokens", "lm_head")
 """Parts of the names of tensors that every shard holds whole."""
-KEPT_AS_STORED = ("_blocks", "_scales", SCALES)
+KEPT_AS_STORED = (
+    *("_blocks", "_scales", ".scales", ".qweight", ".qzeros", ".weight_packed", ".weight_zero_point"),
+    *(".weight_scale", ".weight_scale_inv", ".weight_scale_2", ".weight_global_scale"),
+)
 """Ends of the names of quantised tensors and scales, beside `weight`s that have scales."""
+NOT_KEPT = (".g_idx", ".weight_g_idx", ".weight_shape", "_scale", ".input_global_scale")
+"""The same of what is not held, or as next to nothing: the order of inputs, and scales of activations and KV caches."""
 KEYS_AND_VALUES = (".k_proj", ".v_proj")
 """The same of those that are cut into no more pieces than there are KV heads."""
+_SCALES = ("scale", "scale_inv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,9 @@ def memory_need(
 
 def _held_bytes(checkpoint: Checkpoint, name: str, dtype: torch.dtype, shard: Shard, config: DecoderConfig) -> int:
     """What `shard` holds of a tensor: as `dtype`, or as it is stored where it is quantised."""
-    is_kept = name.endswith(KEPT_AS_STORED) or f"{name}_scale_inv" in checkpoint.names
+    is_kept = name.endswith(KEPT_AS_STORED) or any(f"{name}_{each}" in checkpoint.names for each in _SCALES)
+    if name.endswith(NOT_KEPT) and not is_kept:
+        return 0
     size = checkpoint.stored_bytes(name) if is_kept else math.prod(checkpoint.shape(name)) * dtype.itemsize
     if ".qkv_proj" not in name:
         return size // _cut(name, shard, config)

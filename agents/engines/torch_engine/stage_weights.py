@@ -52,7 +52,7 @@ def read_stage(
 
     Raises WeightsError naming the file or tensor that is missing, damaged or of another shape.
     """
-    reader = LayerReader(checkpoint, "", shard, dtype, device, config.weight_block)
+    reader = LayerReader(checkpoint, "", shard, dtype, device, config.weight_layout)
     matrix = (config.vocab_size, config.hidden_size)
     embedding = reader.tensor(EMBEDDING, matrix) if held.first else None
     head = None

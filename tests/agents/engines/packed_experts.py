@@ -7,8 +7,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from agents.engines.torch_engine.mxfp4 import dequantised
-from agents.weights.safetensors_checkpoint import INDEX
+from agents.weights.safetensors_checkpoint import CONFIG, INDEX
 from tests.agents.engines.tiny_models import save_model
+
+NOT_PACKED = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
+"""As the published config.json says."""
 
 
 def save_packed(folder: Path) -> tuple[Path, Path]:
@@ -30,4 +33,7 @@ def save_packed(folder: Path) -> tuple[Path, Path]:
         save_file(theirs, packed / file)
         file_of |= dict.fromkeys(theirs, file)
     (packed / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": file_of}))
+    config = json.loads((packed / CONFIG).read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": NOT_PACKED}
+    (packed / CONFIG).write_text(json.dumps(config))
     return plain, packed

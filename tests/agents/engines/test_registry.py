@@ -57,11 +57,11 @@ def test_a_registered_engine_is_loaded_and_started_by_its_name(
 def test_a_node_refuses_a_checkpoint_in_the_words_of_the_plan(tiny_model: Callable[[str], TinyModel]) -> None:
     checkpoint, _ = tiny_model("mistral")
     check_engine("torch", checkpoint, "m")
-    checkpoint.config["quantization_config"] = {"quant_method": "awq", "bits": 4}
+    checkpoint.config["quantization_config"] = {"quant_method": "mxfp4"}
     try:
         stored = model_from_hf_config(checkpoint.config, "m", "r").stored
         assert stored is not None
-        with pytest.raises(ValueError, match="weights in int4") as caught:
+        with pytest.raises(ValueError, match="weights in mxfp4") as caught:
             check_engine("torch", checkpoint, "m")
         assert str(caught.value) == refusal("torch", "m", stored)
     finally:

@@ -95,7 +95,7 @@ def test_a_closed_engine_does_nothing(whole: TorchEngine) -> None:
         ({"rope_scaling": {"rope_type": "longrope", "long_factor": [1.0, 2.0]}}, "long_factor"),
         ({"rope_parameters": {"rope_type": "linear"}}, "factor"),
         ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
-        ({"quantization_config": {"quant_method": "awq"}}, "quant_method"),
+        ({"quantization_config": {"quant_method": "aqlm"}}, "quant_method"),
         ({"rms_norm_eps": float("nan")}, "rms_norm_eps"),
         ({"num_hidden_layers": "six"}, "num_hidden_layers"),
     ],

@@ -44,8 +44,7 @@ def own(folder: Path, text: str = OWN, **config: object) -> str:
     ("config", "named", "other"),
     [
         ({"model_type": "mamba"}, "'mamba'", "vllm-stage"),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "int4", "vllm"),
-        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4", "vllm"),
+        ({"quantization_config": {"quant_method": "mxfp4"}}, "mxfp4", "vllm-stage"),
     ],
 )
 def test_a_model_that_its_engine_does_not_run_is_an_error_of_the_line(
@@ -70,6 +69,11 @@ def test_examples_say_what_of_them_nodes_cannot_start(example: Path) -> None:
     planned_only = {served.name for served in world.recipe.served if served.engine == "vllm-stage"}
     assert planned_only == {name for name in planned_only if any(name in note for note in world.notes)}
     assert bool(world.never_started) == bool(planned_only)
+
+
+@pytest.mark.parametrize("quantisation", [{"quant_method": "gptq", "bits": 4}, {"quant_algo": "NVFP4"}])
+def test_quantised_checkpoints_run_on_the_default_engine(tmp_path: Path, quantisation: dict[str, object]) -> None:
+    assert not world_of(tmp_path, own(tmp_path, quantization_config=quantisation)).never_started
 
 
 def test_the_catalogue_runs_on_the_default_engine(tmp_path: Path) -> None:
