@@ -3,9 +3,10 @@
     python -m bench.kv_hand_off [--tokens 2048] [--runs 15]
 
 The cache has the shape of an 8B model's in bf16 (32 layers, 8 KV heads of 128): 128 KiB a token. The hand-off sends it
-out of the blocks of one engine into those of another, in chunks that are acknowledged. The plain send knows none of
-that: a tensor that is there goes into one that is there, in one piece or in pieces of a chunk, whichever is faster.
-Rounds of the three alternate. Either takes both of two processors: measure on a quiet machine.
+out of the blocks of one engine into those of another, in chunks that are acknowledged; `encrypted` is the same over a
+link that leaves the private network. The plain send knows none of that: a tensor that is there goes into one that is
+there, in one piece or in pieces of a chunk, whichever is faster. Rounds of them alternate. Either takes both of two
+processors: measure on a quiet machine.
 """
 
 import argparse
@@ -36,7 +37,9 @@ BAR = 0.6
 """Of the plain send's rate (issue: at least 60 %)."""
 SETTINGS = HandOffSettings()
 PATIENCE_S = 60
-KINDS = ("hand-off", "in one piece", "in pieces")
+HAND_OFFS = {"hand-off": "", "encrypted": "5e" * 32}
+"""Link → the secret that its ends are given."""
+KINDS = (*HAND_OFFS, "in one piece", "in pieces")
 
 
 def engine(tokens: int, seed: int) -> TorchEngine:
@@ -81,12 +84,13 @@ def send(host: str, port: int, tokens: int, told: Connection) -> None:
     source = GuardedEngine(engine(tokens, 3))
     source.reserve("1", tokens)
     exchange = KvExchange(source, SETTINGS, told.send)
-    exchange.obey(OpenKvLink("link", 1, True, host, port, str(DTYPE)))
+    for link, secret in HAND_OFFS.items():
+        exchange.obey(OpenKvLink(link, 1, True, host, port, str(DTYPE), secret))
     pair = connect_pair(join(host, port, 30), "plain", SENDER, gloo_device("127.0.0.1"), 30)
     whole = torch.full((size(tokens),), 7, dtype=torch.uint8)
     for kind, target_run in iter(told.recv, None):
-        if kind == "hand-off":
-            exchange.obey(SendKv("link", 1, target_run, tokens, 0, LAYERS))
+        if kind in HAND_OFFS:
+            exchange.obey(SendKv(kind, 1, target_run, tokens, 0, LAYERS))
             continue
         for work in [pair.send([piece], RECEIVER, 0) for piece in pieces(whole, kind)]:
             work.wait()
@@ -108,13 +112,14 @@ def main() -> int:
     target = engine(tokens, 0)
     arrived: SimpleQueue[object] = SimpleQueue()
     exchange = KvExchange(GuardedEngine(target), SETTINGS, arrived.put)
-    exchange.obey(OpenKvLink("link", 1, False, rendezvous.host, rendezvous.port, str(DTYPE)))
+    for link, secret in HAND_OFFS.items():
+        exchange.obey(OpenKvLink(link, 1, False, rendezvous.host, rendezvous.port, str(DTYPE), secret))
     pair = connect_pair(join(rendezvous.host, rendezvous.port, 30), "plain", RECEIVER, gloo_device("127.0.0.1"), 30)
     whole = torch.ones(size(tokens), dtype=torch.uint8)
 
-    def hand_off(run: int) -> None:
+    def hand_off(kind: str, run: int) -> None:
         exchange.inbox.reserve(run, tokens)
-        tell.send(("hand-off", run))
+        tell.send((kind, run))
         message = arrived.get(timeout=PATIENCE_S)
         assert message == KvArrived(run, size(tokens)), f"not the cache once: {message}"
 
@@ -124,14 +129,15 @@ def main() -> int:
             work.wait()
 
     rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    for run in range(arguments.runs + 1):
-        for kind in KINDS:
-            start = time.perf_counter()
-            hand_off(run) if kind == "hand-off" else plain(kind)
-            if run:  # the first warms up
+    for turn in range(arguments.runs + 1):
+        for place, kind in enumerate(KINDS):
+            run, start = turn * len(KINDS) + place, time.perf_counter()
+            hand_off(kind, run) if kind in HAND_OFFS else plain(kind)
+            if turn:  # the first warms up
                 rates[kind].append(size(tokens) / (time.perf_counter() - start) / 1e9)
             target.free(str(run))
-    exchange.obey(CloseKvLink("link"))
+    for link in HAND_OFFS:
+        exchange.obey(CloseKvLink(link))
     tell.send(None)
     other.join(10)
     medians = {kind: statistics.median(found) for kind, found in rates.items()}

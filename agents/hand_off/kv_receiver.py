@@ -31,7 +31,7 @@ class KvReceiver:
 
     def open(self, order: OpenKvLink) -> None:
         name, at = f"kv {order.link} {order.epoch}", (order.rendezvous_host, order.rendezvous_port)
-        meet = partial(accept, name, at, self._settings.interface, self._settings.stall_s)
+        meet = partial(accept, name, at, self._settings.interface, self._settings.stall_s, bytes.fromhex(order.secret))
         self._link.open(order.epoch, meet, lambda end: self._serve(order, end))
 
     def _serve(self, order: OpenKvLink, end: LinkEnd) -> None:

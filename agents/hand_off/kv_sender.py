@@ -39,7 +39,8 @@ class KvSender:
     def open(self, order: OpenKvLink) -> None:
         name, at = f"kv {order.link} {order.epoch}", (order.rendezvous_host, order.rendezvous_port)
         self._has_progressed = False
-        self._link.open(order.epoch, partial(connect, name, at, self._settings.stall_s), self._serve)
+        meet = partial(connect, name, at, self._settings.stall_s, bytes.fromhex(order.secret))
+        self._link.open(order.epoch, meet, self._serve)
 
     def send(self, told: SendKv) -> None:
         blob = KvBlob(told, self._engine, self._settings)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import Count, Name, Port, Text
+from agents.messages.bounds import Count, MaybeName, Name, Port, Text
 from agents.messages.kv_shape import KvShape
 from agents.messages.to_kv_target import Place
 from agents.messages.to_stage import MAX_PEERS
@@ -20,6 +20,10 @@ class KvTarget(Struct, frozen=True, array_like=True, tag="kv_target"):
     rendezvous_port: Port
     streams: bool = False
     """Offers may come while prompts are computed; not to one of the previous version, which does not say."""
+    network: MaybeName = ""
+    """The private network that my nodes are in; empty: nobody said."""
+    encrypts: bool = False
+    """Its workers encrypt links that are given a secret; not those of the previous version, which does not say."""
 
 
 class Accept(Struct, frozen=True, array_like=True, tag="accept"):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import Count, Name, Position, TokenId
+from agents.messages.bounds import Count, MaybeName, Name, Position, TokenId
 from agents.messages.kv_shape import KvShape
 from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
 
@@ -50,6 +50,8 @@ class OpenLink(Struct, frozen=True, array_like=True, tag="open_link"):
     part: Part = 0
     """Part of the stages inside my node."""
     target_part: Part = 0
+    secret: MaybeName = ""
+    """As of `OpenKvLink`."""
 
 
 ToKvTarget = KvSource | Offer | Withdraw | OpenLink

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, Count, MaybeTrace, Name, Port, Position, Text, TokenIds
+from agents.messages.bounds import MAX_RUNS, Count, MaybeName, MaybeTrace, Name, Port, Position, Text, TokenIds
 from agents.messages.to_scheduler import Sampling
 
 MAX_PEERS = 256
@@ -102,6 +102,8 @@ class OpenKvLink(Struct, frozen=True, array_like=True, tag="open_kv_link"):
     rendezvous_port: Port
     sender_dtype: Name
     """What the KV cache is in on its way."""
+    secret: MaybeName = ""
+    """Given to both workers, in hexadecimal: the link is encrypted. Empty: it stays in a private network."""
 
 
 class CloseKvLink(Struct, frozen=True, array_like=True, tag="close_kv_link"):

@@ -30,7 +30,8 @@ def _arguments() -> argparse.Namespace:
         prog="agents.node",
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
         f"once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_VLLM_PYTHON, where vLLM is; "
-        "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken.",
+        "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken; MEDLEY_NODE_NETWORK, the "
+        "private network that it is in.",
     )
     parser.add_argument("--registry", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--hub", required=True, metavar="tcp://HOST:PORT")
@@ -85,6 +86,7 @@ def main() -> None:
             home=home,
             hub=Address(given.hub, given.control_key),
             interface=given.interface,
+            network=os.environ.get("MEDLEY_NODE_NETWORK", ""),
             device=given.device,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),

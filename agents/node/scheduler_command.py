@@ -47,7 +47,8 @@ def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: No
     layout = PipelineLayout(run.model, stages, *limits)
     anywhere = f"tcp://{settings.interface}:0"
     gateways = {**scheduler.gateways, own_key: AGENT}
-    return InstanceFile(layout, gateways, scheduler.workers, anywhere, anywhere, settings.interface)
+    reached = anywhere, anywhere, settings.interface, settings.network
+    return InstanceFile(layout, gateways, scheduler.workers, *reached)
 
 
 def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings) -> Iterator[str]:

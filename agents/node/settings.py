@@ -16,6 +16,8 @@ class NodeSettings:
     hub: Address
     interface: str = "127.0.0.1"
     """This node's address on the private network."""
+    network: str = ""
+    """Name of that network, by which others are known to be in it, too; empty: nobody said."""
     device: str = "cpu"
     """Kind of the devices that engines run on, as torch calls it."""
     threads: int = 1

@@ -13,6 +13,7 @@ from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.scheduler.server import InstanceScheduler
+from agents.scheduler.settings import SchedulerSettings
 from agents.tracing.json_lines import log_json_lines
 
 
@@ -33,6 +34,7 @@ async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
         instance.gateways,
         instance.workers,
         instance.layout,
+        SchedulerSettings(network=instance.network),
     )
     addresses = {"endpoint": scheduler.endpoint, "stages": scheduler.stages_endpoint, "public_key": keys.public}
     print(json.dumps(addresses), flush=True)

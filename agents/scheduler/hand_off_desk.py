@@ -40,7 +40,7 @@ class HandOffDesk:
         self._events = events
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._sources = KvSources(f"tcp://{host}:0", keys, tell, events, settings.channel)
+        self._sources = KvSources(f"tcp://{host}:0", keys, tell, events, settings.channel, settings.network)
         self._targets: dict[str, KvTargetLink] = {}
         self._idle_since_s: dict[str, float] = {}
         self._shape: KvShape | None = None

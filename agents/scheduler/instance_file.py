@@ -25,6 +25,8 @@ class InstanceFile:
     """For stage workers, on the private network."""
     interface: str = "127.0.0.1"
     """This node's address on the private network."""
+    network: str = ""
+    """Name of that network; empty: nobody said."""
 
 
 def read_instance_file(path: Path) -> InstanceFile:

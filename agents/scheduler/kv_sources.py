@@ -47,12 +47,16 @@ class KvSources:
         tell: Callable[[WorkerPlace, msgspec.Struct], None],
         events: HandOffEvents,
         settings: ChannelSettings,
+        network: str = "",
     ) -> None:
-        """`tell`: one of our own workers. Raises OSError when the address is taken."""
+        """`tell`: one of our own workers. `network`: that our nodes are in; empty: nobody said.
+
+        Raises OSError when the address is taken."""
         self._rendezvous: tuple[str, int] | None = None
         self._tell = tell
         self._events = events
         self._settings = settings
+        self._network = network
         self._loop = asyncio.get_running_loop()
         self._shape: KvShape | None = None
         self._sources: dict[str, _Source] = {}
@@ -131,18 +135,21 @@ class KvSources:
         reason = mismatch(source.shape, self._shape)
         if reason:
             _log.error("%s cannot hand KV cache to us: %s", key, reason)
-        self.say(key, KvTarget(self._shape, source.pair, *self._rendezvous, streams=True))
+        self.say(
+            key,
+            KvTarget(self._shape, source.pair, *self._rendezvous, streams=True, network=self._network, encrypts=True),
+        )
 
     def _open(self, source: _Source, order: OpenLink) -> None:
         mine, theirs, at = self._shape, source.shape, self._rendezvous
         place = WorkerPlace(order.target_stage, order.target_node, order.target_part)
         other = WorkerPlace(order.stage, order.node, order.part)
         if mine is None or theirs is None or at is None or not (has_place(mine, place) and has_place(theirs, other)):
-            _log.error("asked for a link to a worker that is not there: %s", order)
+            _log.error("asked for a link from %s to %s, one of which is not there", other.label, place.label)
             return
         name = f"{source.pair}/{other.label}-{place.label}"
         source.links[name] = place
-        self._tell(place, OpenKvLink(name, order.epoch, False, *at, theirs.dtype))
+        self._tell(place, OpenKvLink(name, order.epoch, False, *at, theirs.dtype, order.secret))
 
     def _lose(self, key: str, reason: str) -> None:
         source = self._sources.get(key)

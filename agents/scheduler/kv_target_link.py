@@ -27,10 +27,12 @@ from agents.scheduler.hand_off_events import HandOffEvents
 from agents.scheduler.hand_offs import is_early
 from agents.scheduler.kv_overlap import has_peers, mismatch, overlaps
 from agents.scheduler.orders import Dispatch
+from agents.scheduler.private_network import leaves_network
 from agents.scheduler.settings import SchedulerSettings
 from agents.scheduler.workers import WorkerPlace
 
 _log = logging.getLogger(__name__)
+_SECRET_BYTES = 32
 
 
 @dataclass(slots=True)
@@ -129,7 +131,9 @@ class KvTargetLink:
             self._events.heard_target(self.key, message)
             return
         self._stop_waiting()
-        self._unfit = "" if self._shape is None else mismatch(self._shape, message.shape)
+        self._unfit = ("" if self._shape is None else mismatch(self._shape, message.shape)) or self._in_the_clear(
+            message
+        )
         if self._unfit:
             self._lose()
             return
@@ -211,9 +215,20 @@ class KvTargetLink:
         link.is_open = True
         source, target = link.source, link.target
         at_both = (source.stage, source.node, target.stage, target.node, link.epoch, source.part, target.part)
-        self.say(OpenLink(*at_both))
+        # Over channels that are encrypted and know whom they lead to; each connection has a secret of its own.
+        secret = secrets.token_hex(_SECRET_BYTES) if self._leaves(self._target) else ""
+        self.say(OpenLink(*at_both, secret))
         at = (self._target.rendezvous_host, self._target.rendezvous_port)
-        self._tell(source, OpenKvLink(name, link.epoch, True, *at, self._shape.dtype))
+        self._tell(source, OpenKvLink(name, link.epoch, True, *at, self._shape.dtype, secret))
+
+    def _leaves(self, target: KvTarget) -> bool:
+        return leaves_network(self._settings.network, target.network, target.rendezvous_host)
+
+    def _in_the_clear(self, target: KvTarget) -> str:
+        """Say why nothing may go there: it would leave our private network, and the other side does not encrypt."""
+        if not self._leaves(target) or target.encrypts:
+            return ""
+        return f"KV cache to {self._instance} would leave the private network, and its release does not encrypt links"
 
     def _drop_links(self) -> None:
         for name, link in self._links.items():

@@ -13,4 +13,6 @@ class SchedulerSettings:
     """Connections of a link between two instances that may fail in a row, before what was to go over it fails."""
     pair_idle_s: float = 600.0
     """Two instances that have had nothing to hand off for as long part."""
+    network: str = ""
+    """The private network that this instance's nodes are in; empty: nobody said."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)

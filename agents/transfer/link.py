@@ -109,7 +109,7 @@ class LinkEnd:
     def _send(self, parts: Sequence[memoryview], done: int) -> int:
         """Sends what the connection takes now of the bytes behind `done`."""
         try:
-            return self._connection.sendmsg(_behind(parts, done))
+            return self._connection.sendmsg(behind(parts, done))
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -123,7 +123,7 @@ class LinkEnd:
     def _take(self, parts: Sequence[memoryview], done: int) -> int:
         """Receives what has come now of the bytes behind `done`."""
         try:
-            got = self._connection.recvmsg_into(_behind(parts, done))[0]
+            got = self._connection.recvmsg_into(behind(parts, done))[0]
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -145,7 +145,7 @@ class LinkEnd:
             raise LinkLostError(f"the other end did nothing for {timeout_s:g} s")
 
 
-def _behind(parts: Sequence[memoryview], done: int) -> list[memoryview]:
+def behind(parts: Sequence[memoryview], done: int) -> list[memoryview]:
     """Parts of the bytes behind the first `done`, as many as are sent at once."""
     for first, part in enumerate(parts):
         if done < len(part):

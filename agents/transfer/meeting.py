@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 
 from agents.transfer.errors import LinkLostError
 from agents.transfer.link import LinkEnd
+from agents.transfer.secure_link import secure_accept, secure_connect
 
 _TOKEN_BYTES = 32
 _INTRODUCTION_S = 1.0
 """Time that whoever connects has to present the token."""
+_HANDSHAKE_S = 3.0
+"""The same where it takes a handshake first, from another continent maybe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,10 @@ class LinkAddress:
     port: int
     token: bytes = field(repr=False)
 
-    def connect(self, stall_s: float) -> LinkEnd:
-        """Raises LinkLostError where nobody listens."""
+    def connect(self, stall_s: float, secret: bytes = b"") -> LinkEnd:
+        """Raises LinkLostError where nobody listens. `secret`: as of `LinkListener.admit`."""
+        if secret:
+            return secure_connect((self.host, self.port), secret, stall_s)
         try:
             end = LinkEnd(socket.create_connection((self.host, self.port), stall_s), stall_s)
         except OSError as error:
@@ -39,8 +44,11 @@ class LinkListener:
         port = int(self.listening.getsockname()[1])
         self.address = LinkAddress(interface, port, secrets.token_bytes(_TOKEN_BYTES))
 
-    def admit(self, connection: socket.socket, stall_s: float) -> LinkEnd | None:
-        """Makes the end of a link for a connection that `listening` has accepted; None where it is a stranger's."""
+    def admit(self, connection: socket.socket, stall_s: float, secret: bytes = b"") -> LinkEnd | None:
+        """Makes the end of a link for a connection that `listening` has accepted; None where it is a stranger's.
+        `secret`: given to both ends, who encrypt; empty: they do not."""
+        if secret:
+            return secure_accept(connection, secret, _HANDSHAKE_S, stall_s)
         end = LinkEnd(connection, _INTRODUCTION_S)
         with suppress(LinkLostError):
             if hmac.compare_digest(end.receive(_TOKEN_BYTES), self.address.token):

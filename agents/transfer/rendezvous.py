@@ -49,9 +49,10 @@ def first_line(error: Exception) -> str:
     return _PLACE.sub("", line).partition(" This is typically caused")[0][:300]
 
 
-def accept(name: str, at: tuple[str, int], interface: str, stall_s: float) -> LinkEnd:
+def accept(name: str, at: tuple[str, int], interface: str, stall_s: float, secret: bytes = b"") -> LinkEnd:
     """Makes the end of a link that waits for the other, which finds it under `name` at the rendezvous `at` (host,
-    port). Raises LinkLostError where nobody comes who knows of it."""
+    port). `secret`: given to both ends, who encrypt; empty: they do not. Raises LinkLostError where nobody comes who
+    knows of it."""
     end_s = time.monotonic() + stall_s
     try:
         listener = LinkListener(interface)
@@ -60,19 +61,20 @@ def accept(name: str, at: tuple[str, int], interface: str, stall_s: float) -> Li
             join(*at, stall_s).set(name, f"{address.host} {address.port} {address.token.hex()}")
             while (left_s := end_s - time.monotonic()) > 0:
                 listening.settimeout(left_s)
-                if (end := listener.admit(listening.accept()[0], stall_s)) is not None:
+                if (end := listener.admit(listening.accept()[0], stall_s, secret)) is not None:
                     return end
     except (OSError, RuntimeError) as error:
         raise LinkLostError(first_line(error)) from error
     raise LinkLostError(f"the other end did not come within {stall_s:g} s")
 
 
-def connect(name: str, at: tuple[str, int], stall_s: float) -> LinkEnd:
-    """Makes the end of a link that looks for the other. `at`: host and port of the rendezvous. Raises LinkLostError."""
+def connect(name: str, at: tuple[str, int], stall_s: float, secret: bytes = b"") -> LinkEnd:
+    """Makes the end of a link that looks for the other. `at`: host and port of the rendezvous. `secret`: as of
+    `accept`. Raises LinkLostError."""
     try:
         store = join(*at, stall_s)
         host, port, token = store.get(name).decode("ascii").split(" ")
         store.delete_key(name)
-        return LinkAddress(host, int(port), bytes.fromhex(token)).connect(stall_s)
+        return LinkAddress(host, int(port), bytes.fromhex(token)).connect(stall_s, secret)
     except (OSError, RuntimeError, ValueError) as error:
         raise LinkLostError(first_line(error)) from error

@@ -21,6 +21,7 @@ from agents.engines.loading import check_engine
 from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.scheduler.layout import PipelineLayout
+from agents.scheduler.settings import SchedulerSettings
 from agents.tracing.json_lines import log_json_lines
 from agents.vllm_engine.engine_thread import Engine
 from agents.vllm_engine.exchange import Split
@@ -83,6 +84,7 @@ async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Name
         instance.gateways,
         instance.layout,
         partial(_load, arguments, instance.layout),
+        SchedulerSettings(network=instance.network),
         pace=arguments.pace,
         interface=instance.interface,
         make_carrier=_carrier,

@@ -8,6 +8,8 @@ from templates_lib.values.engines import DEFAULT_ENGINE
 
 NODE_VARIABLE = "MEDLEY_NODE"
 """Variable of a node's environment with its name, by which it registers."""
+NETWORK_VARIABLE = "MEDLEY_NODE_NETWORK"
+"""Variable of a node's environment with the private network that it is in (`templates_lib.values.reach`)."""
 CLOUD_VARIABLE = "MEDLEY_CLOUD"
 """Variable of a node's environment with the cloud whose machine it is."""
 TOKEN_VARIABLE = "MEDLEY_BOOTSTRAP_TOKEN"  # noqa: S105

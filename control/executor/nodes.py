@@ -12,10 +12,11 @@ from control.cloud.port import Cloud
 from control.db.errors import NotWantedError
 from control.db.intents import PostgresIntents
 from control.executor.bill_tags import bill_tags
-from control.executor.node_start import CLOUD_VARIABLE, NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
+from control.executor.node_start import CLOUD_VARIABLE, NETWORK_VARIABLE, NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
 from control.lifecycle.intent import IntentKind
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Offer
+from templates_lib.values.reach import network_at
 
 OWNER_TAG = "medley-owner"
 """Whose node it is: one control plane's, of several that may share an account."""
@@ -105,6 +106,11 @@ class NodeExecutor:
             disk_usd_per_hour=start.disk_usd_per_hour,
             least_driver=start.least_driver,
             engines=start.engines,
-            environment={**start.environment, NODE_VARIABLE: name, CLOUD_VARIABLE: offer.cloud},
+            environment={
+                **start.environment,
+                NODE_VARIABLE: name,
+                CLOUD_VARIABLE: offer.cloud,
+                NETWORK_VARIABLE: network_at(offer),
+            },
             secrets={**start.secrets, TOKEN_VARIABLE: token},
         )

@@ -23,9 +23,14 @@ def network_of(cloud: str, region: str, zone: str) -> str:
             return f"{cloud}/{zone}"
 
 
+def network_at(offer: Offer) -> str:
+    """Name the network that nodes of an offer are in."""
+    return network_of(offer.cloud, offer.region, offer.zone_id.partition("/")[2])
+
+
 def networks_of(offers: Iterable[Offer]) -> dict[str, str]:
     """Zone id → the network of its nodes."""
-    return {each.zone_id: network_of(each.cloud, each.region, each.zone_id.partition("/")[2]) for each in offers}
+    return {each.zone_id: network_at(each) for each in offers}
 
 
 @dataclass(frozen=True, slots=True)

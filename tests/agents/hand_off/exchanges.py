@@ -71,9 +71,9 @@ class HandOver:
         for receiver in self.receivers:
             receiver.inbox.reserve(run, tokens)
 
-    def open(self, epoch: int = 1) -> None:
+    def open(self, epoch: int = 1, secret: str = "") -> None:
         for name, (s, t, *_layers) in self.links.items():
-            at = (self._rendezvous.host, self._rendezvous.port, str(self.dtype))
+            at = (self._rendezvous.host, self._rendezvous.port, str(self.dtype), secret)
             self.receivers[t].obey(OpenKvLink(name, epoch, False, *at))
             self.senders[s].obey(OpenKvLink(name, epoch, True, *at))
 

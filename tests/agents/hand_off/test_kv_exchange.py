@@ -173,3 +173,16 @@ def test_a_header_comes_as_it_was_sent() -> None:
     assert header.part.kv_bytes(64, torch.bfloat16) == 2 * 2 * 6 * 4 * 64 * 2
     for end in (ours, theirs):
         end.close()
+
+
+def test_a_cache_that_leaves_the_private_network_arrives_as_it_was(checkpoints: dict[str, Path]) -> None:
+    """Over encrypted links, which are opened anew with other secrets."""
+    whole = Pipeline.load(open_checkpoint(checkpoints["qwen3"]), [LAYERS])
+    with HandOver(checkpoints["qwen3"], (4, 2), (3, 3)) as at:
+        prefilled = at.prefill(1, prompt_of(60))
+        at.reserve(2, 60)
+        at.open(1, "ab" * 32)
+        at.open(2, "cd" * 32)
+        at.send(1, 2, 60)
+        at.wait(lambda: at.has_arrived(2))
+        assert at.decode(2, prefilled, 8) == whole.generate(prompt_of(60), 8)

@@ -30,14 +30,14 @@ DECODE_SHAPE = KvShape((StageLayers(0, 1, 1), StageLayers(1, 5, 2)), 2, 16, "tor
 class Side(Recorded):
     """One instance: its desk, what its nodes are told and what its scheduler hears."""
 
-    def __init__(self, shape: KvShape) -> None:
+    def __init__(self, shape: KvShape, network: str = "", meets_at: str = "127.0.0.1") -> None:
         super().__init__()
         self.keys = KeyPair.generate()
         self.told: list[tuple[WorkerPlace, msgspec.Struct]] = []
         self.heard: list[Any] = []
-        settings = SchedulerSettings(channel=FAST, pair_idle_s=0.2)
+        settings = SchedulerSettings(network=network, channel=FAST, pair_idle_s=0.2)
         self.desk = HandOffDesk("127.0.0.1", self.keys, self._tell, self, settings)
-        self.desk.begin(shape, ("127.0.0.1", 1))
+        self.desk.begin(shape, (meets_at, 1))
 
     def other_leg(self) -> OtherLeg:
         """As the other side gets it from a gateway."""
@@ -70,9 +70,14 @@ class Side(Recorded):
         self.note()
 
 
-def play(scenario: Callable[[Side, Side], Any], decode_shape: KvShape = DECODE_SHAPE) -> None:
+def play(
+    scenario: Callable[[Side, Side], Any],
+    decode_shape: KvShape = DECODE_SHAPE,
+    networks: tuple[str, str] = ("", ""),
+    meets_at: str = "127.0.0.1",
+) -> None:
     async def main() -> None:
-        prefill, decode = Side(PREFILL_SHAPE), Side(decode_shape)
+        prefill, decode = Side(PREFILL_SHAPE, networks[0]), Side(decode_shape, networks[1], meets_at)
         try:
             await scenario(prefill, decode)
         finally:
@@ -268,3 +273,47 @@ def test_an_instance_of_today_is_told_of_a_prompt_as_it_begins():
         assert [message for _, _, message in decode.heard] == told
 
     play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("networks", "meets_at", "is_encrypted"),
+    [
+        (("aws/us-east-2", "aws/us-east-2"), "10.0.0.7", False),
+        (("", ""), "192.168.3.4", False),
+        (("aws/us-east-2", "gcp"), "10.0.0.7", True),
+        (("aws/us-east-2", "aws/us-east-1"), "10.0.0.7", True),
+        (("", ""), "8.8.8.8", True),
+        (("owned/hall-a", "owned/hall-a"), "8.8.8.8", True),  # one zone, whose hosts have public addresses
+    ],
+)
+def test_links_that_leave_the_private_network_are_given_a_secret_each(
+    networks: tuple[str, str], meets_at: str, is_encrypted: bool
+) -> None:
+    async def scenario(prefill: Side, decode: Side) -> None:
+        await meet(prefill, decode)
+        await send(prefill, decode)
+        await decode.until(lambda: len(decode.of(OpenKvLink)) == 3)
+        ours, theirs = ([m.secret for _, m in side.of(OpenKvLink)] for side in (prefill, decode))
+        assert ours == theirs
+        assert (len(set(ours)), {len(each) for each in ours}) == ((3, {64}) if is_encrypted else (1, {0}))
+        _, first = prefill.of(OpenKvLink)[0]
+        prefill.desk.link_broke(KvLinkBroken(first.link, first.epoch, True, "test"))
+        await decode.until(lambda: len(decode.of(OpenKvLink)) == 4)
+        again = prefill.of(OpenKvLink)[-1][1].secret
+        assert (again == decode.of(OpenKvLink)[-1][1].secret, again in ours) == (True, not is_encrypted)
+
+    play(scenario, networks=networks, meets_at=meets_at)
+
+
+def test_nothing_leaves_in_the_clear_for_one_of_the_release_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = lambda *given, **named: KvTarget(*given, **{**named, "encrypts": False})  # noqa: E731
+    monkeypatch.setattr("agents.scheduler.kv_sources.KvTarget", before)
+
+    async def scenario(prefill: Side, decode: Side) -> None:
+        prefill.desk.meet(asked(1, leg=Leg.PREFILL, peer=decode.other_leg()))
+        decode.desk.meet(asked(1, leg=Leg.DECODE, peer=prefill.other_leg()))
+        await prefill.until(lambda: [event for event in prefill.heard if event[0] == "lost"])
+        assert "does not encrypt" in prefill.heard[-1][2]
+        assert not prefill.of(OpenKvLink)
+
+    play(scenario, networks=("aws/us-east-2", "gcp"))

@@ -59,6 +59,7 @@ def test_a_node_registers_with_what_it_was_started_with(database: Database, clou
         "MEDLEY_SERVER": "tcp://127.0.0.1:1",
         "MEDLEY_NODE": node.name,
         "MEDLEY_CLOUD": "fake",
+        "MEDLEY_NODE_NETWORK": "fake",
     }
     assert asked.secrets.keys() == {"HF_TOKEN", "MEDLEY_BOOTSTRAP_TOKEN"}
     token = asked.secrets["MEDLEY_BOOTSTRAP_TOKEN"]
