@@ -26,7 +26,7 @@ class Waiting:
     aside_s: float
     """When it has waited for as much of its slack as it may ahead of others: `slack.aside_s`."""
     order_s: float
-    """The same, and later for whoever has more waiting than others: the queue is in this order."""
+    """Its deadline, and later for whoever has more waiting than others: the queue is in this order."""
     is_late: bool
     is_excused: bool
     """It is served however late: its client has some of its answer, or it has waited for any member to be there."""

@@ -1,16 +1,20 @@
-"""Dispatch in the order of slack with late binding (`slack-v1`).
+"""Dispatch by slack with late binding (`slack-v1`).
 
-The requests of a model wait in one queue, ordered by the latest moment at which the fastest member could begin their
-prompt and still keep their time to first token. A request is bound to a member only when that member has a place for
-it: it can begin now. Of the members with a place that keep the objective of this request, the one whose time is
-cheapest takes it, so that long prompts leave slow members to short ones, and fast members stay free for those that need
-them. A request that no member can keep any more goes behind all that can be kept, and so does one that has waited for
-most of its slack: where all that wait are about to be late, each is begun at its last moment, steps take no second
-prompt, and the queue never gets shorter again. Where the objective says so (`Slo.refuses_late`), what no member can
-keep any more is refused instead.
+The requests of a model wait in one queue, the earliest deadline of a first token first. A request is bound to a member
+only when that member has a place for it: it can begin now. Of the members with a place that keep the objective of this
+request, the one whose time is cheapest takes it, so that long prompts leave slow members to short ones, and fast
+members stay free for those that need them. Slack is the time until the fastest member has to begin a prompt for its
+deadline to be kept. A request without any goes behind all that can be kept, and so does one that has waited for most of
+its slack: where all that wait are about to be late, each is begun at its last moment, steps take no second prompt, and
+the queue never gets shorter again. Where the objective says so (`Slo.refuses_late`), what no member can keep any more
+is refused instead.
+
+The queue is not in the order of slack: then long prompts overtake short ones that have waited longer, and when more
+comes than members can do, several short ones are late for each long one that is not. With deadlines, pools carry as
+much in time or more, up to 13 % (`bench.dispatch_pools`).
 
 A queue has a part for each priority (`policies.priority`), and all this is so within a part. The part of the highest is
-looked at first, what is late in it included: slack orders requests of one priority alone. So that lower ones do not
+looked at first, what is late in it included: deadlines order requests of one priority alone. So that lower ones do not
 starve under a load of higher ones that never ends, a part in which somebody waits is passed over `MOST_PASSED` times in
 a row, and then is first once.
 
@@ -169,15 +173,16 @@ def join(
     behind_s: float,
     is_excused: bool,
 ) -> None:
-    """Put a request into the queue whose part, tokens and deadline are in its row: in the place that follows from the
-    members [first, end) that are open, and `behind_s` behind that. `asked_s`: when its client began to wait."""
+    """Put a request into the queue whose part, tokens and deadline are in its row: `behind_s` behind the place of its
+    deadline. Its slack follows from the members [first, end) that are open. `asked_s`: when its client began to
+    wait."""
     own = waiting[row]
     own_s = fastest_s(members, first, end, latency_s, own.tokens)
     own.latest_s = own.deadline_s - (own_s if own_s < np.inf else 0.0)
     own.aside_s = aside_s(asked_s, own.latest_s)
     own.is_excused = is_excused or own_s == np.inf
     # Without an objective none is later than another.
-    own.order_s = (asked_s if own.deadline_s == np.inf else own.latest_s) + behind_s
+    own.order_s = (asked_s if own.deadline_s == np.inf else own.deadline_s) + behind_s
     insert(waiting, queues[own.part], row)
 
 

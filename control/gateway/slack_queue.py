@@ -1,4 +1,4 @@
-"""Requests of one model that wait in the order of their slack until a member has a place for them (`slack-v1`).
+"""Requests of one model that wait in the order of their deadlines until a member has a place for them (`slack-v1`).
 
 A look binds what can be bound, a few requests in one turn of the event loop, so that no other model waits for this one.
 It is due when a request comes, whenever what is known of a member changes, and at the time for which a place is
