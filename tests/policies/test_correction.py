@@ -16,6 +16,8 @@ from policies.correction import (
     PATIENCE,
     SETTLED,
     STEP,
+    TOLERATED,
+    Z,
     Correction,
     Counted,
     Evidence,
@@ -27,6 +29,8 @@ from policies.correction import (
 START = datetime(2026, 11, 21, tzinfo=UTC)
 LOOK = timedelta(minutes=10)
 DAYS = 7
+KEPT_LOOKS = 36
+"""That are judged together."""
 
 
 def _binomial(draw: random.Random, answers: int, share: float) -> float:
@@ -60,7 +64,7 @@ class Fleet:
         self._plan()
         while now < START + timedelta(days=days):
             now += LOOK
-            looks = [*looks, Counted(self.answers, _binomial(draw, self.answers, self.share()))][-36:]
+            looks = [*looks, Counted(self.answers, _binomial(draw, self.answers, self.share()))][-KEPT_LOOKS:]
             kept = kept_share(looks)
             assert kept is not None
             seen = Evidence(0.99, kept, self.used, now - len(looks) * LOOK)
@@ -106,10 +110,12 @@ def test_a_fleet_that_falls_short_keeps_its_promise_soon(true: float, seed: int)
     fleet = Fleet(true, seed)
     fleet.run(0.5)
     assert fleet.changes
-    # A correction that is being tried out again may fall short for a while, and no longer than that.
-    assert (
-        fleet.is_enough or (fleet.correction is not None and fleet.correction.was_given_back) or fleet.share() > 0.9885
-    )
+    # A correction that is being tried out again may fall short for a while, and no longer than that. Nothing is
+    # corrected of which chance and the tolerated misses explain the shortfall.
+    misses = 0.01 * (1 + TOLERATED)
+    unseen = misses + Z * (misses * (1 - misses) / (KEPT_LOOKS * fleet.answers)) ** 0.5
+    is_tried = fleet.correction is not None and fleet.correction.was_given_back
+    assert fleet.is_enough or is_tried or fleet.share() > 1 - 1.1 * unseen
 
 
 @settings(max_examples=40)
