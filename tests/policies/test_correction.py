@@ -17,11 +17,11 @@ from policies.correction import (
     SETTLED,
     STEP,
     TOLERATED,
-    Z,
     Correction,
     Counted,
     Evidence,
     KeptShare,
+    Z,
     corrected,
     kept_share,
 )
