@@ -7,10 +7,12 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
 import httpx
+import psutil
 import pytest
 
 from tests.conftest import IAC_VENV
@@ -65,7 +67,31 @@ def test_only_what_is_copied_is_sent_to_the_builder() -> None:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Root]:
     """The stage `control`, built."""
-    folder = tmp_path_factory.mktemp("image")
+    with _roomy(tmp_path_factory.mktemp("image")) as folder:
+        yield _built(folder)
+
+
+ROOM_BYTES = 6 * 2**30
+"""For the image and what builds it, which have 3 GB."""
+
+
+@contextmanager
+def _roomy(folder: Path) -> Iterator[Path]:
+    """Files in memory where there is room: hundreds of thousands are written once, read once and thrown away, and a
+    disk takes minutes to remove them."""
+    in_memory = psutil.virtual_memory().available > ROOM_BYTES * 4 // 3
+    if in_memory:
+        options = f"size={ROOM_BYTES},nr_inodes=0,mode=0755"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        if in_memory:
+            subprocess.run(["umount", folder], check=True)
+        shutil.rmtree(folder)
+
+
+def _built(folder: Path) -> Root:
     bare = folder / "bare"
     release = re.search(r"ARG BASE=debian:12\.", DOCKERFILE.read_text()) and "bookworm"
     assert release
@@ -82,8 +108,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Root]:
                 path = folder / stage.name
                 subprocess.run(["cp", "--archive", "--reflink=auto", bare, path], check=True)
                 built[stage.name] = pool.submit(Root(path).build, stage, ROOT, built)
-    yield built["control"].result()
-    shutil.rmtree(folder)
+    return built["control"].result()
 
 
 @pytest.mark.slow
