@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from gguf import GGUFReader
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HfTokenizer
 
 from control.gateway.chat_template import ChatTemplate
 from control.gateway.tokenizer import TokenizerFiles
 from control.gateway.tokenizer_error import TokenizerError
+from templates_lib.models.gguf_metadata import read_metadata
 
 _CONTROL = 3
 """Token type of what is never text (gguf.TokenType.CONTROL)."""
@@ -39,11 +39,11 @@ _SPLITS: dict[str, list[Any]] = {
 
 
 def load_gguf(path: Path) -> TokenizerFiles:
-    """Raises TokenizerError for kinds that are not byte-level BPE."""
-    fields = GGUFReader(path).fields
+    """Raises TokenizerError for kinds that are not byte-level BPE, OSError, and ValueError for what is no such file."""
+    metadata = read_metadata(path)
 
     def value(name: str, default: Any = None) -> Any:
-        return fields[name].contents() if name in fields else default
+        return metadata.get(name, default)
 
     kind, cut = value("tokenizer.ggml.model"), value("tokenizer.ggml.pre", "gpt-2")
     if kind != "gpt2" or cut not in _SPLITS:
