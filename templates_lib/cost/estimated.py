@@ -14,6 +14,7 @@ from templates_lib.cost.kernels import send_seconds
 from templates_lib.cost.stage_step import StageStep
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import NodeStep, Parallel
+from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.node_config import NodeConfig
@@ -48,6 +49,8 @@ class EstimatedCostModel:
     def fingerprint(self) -> str:
         cards = msgspec.json.encode(sorted((name, gpu) for name, gpu in self.gpus.items()))
         text = f"estimated/{self.engine}/{self.coefficients.fingerprint}/".encode() + cards
+        unpacked = sorted(support_of(self.engine).unpacked.items())
+        text += msgspec.json.encode(unpacked) if unpacked else b""
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def evidence(self, gpu: str) -> str:
@@ -60,7 +63,8 @@ class EstimatedCostModel:
         """See `StageCostModel`. Raises ValueError for a GPU that `gpus` does not hold."""
         gpu = gpu_of(node, self.gpus)
         kernels = FittedKernels.of(gpu, self.coefficients, node)
-        return StageStep(gpu, kernels, self.coefficients.engine(self.engine)).seconds(model, parallel, step, head)
+        overhead, unpacked = self.coefficients.engine(self.engine), support_of(self.engine).unpacked
+        return StageStep(gpu, kernels, overhead, unpacked).seconds(model, parallel, step, head)
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """Activations of `tokens` tokens over the node's network; infinite where it cannot be joined to others."""

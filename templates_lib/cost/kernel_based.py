@@ -14,6 +14,7 @@ from templates_lib.cost.stage_step import StageStep
 from templates_lib.cost.table_kernels import TableKernels
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Floats, NodeStep, Parallel
+from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 
@@ -74,7 +75,8 @@ class KernelCostModel:
         if why := self.missing(model, node, parallel):
             raise LookupError(f"{model.id} on {node.id}: no times of {why}")
         kernels = self.timed[gpu.name].at(FittedKernels.of(gpu, self.coefficients, node))
-        return StageStep(gpu, kernels, self.coefficients.engine(self.engine)).seconds(model, parallel, step, head)
+        overhead, unpacked = self.coefficients.engine(self.engine), support_of(self.engine).unpacked
+        return StageStep(gpu, kernels, overhead, unpacked).seconds(model, parallel, step, head)
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """The estimate's: networks between nodes are in no table."""

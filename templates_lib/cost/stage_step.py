@@ -1,5 +1,6 @@
 """A step of a stage, composed of the kernels of its layers and what the engine adds to them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import EngineOverhead, LayerOverhead
 from templates_lib.cost.kernel_times import KernelTimes
+from templates_lib.cost.kernels import distinct_experts
 from templates_lib.cost.layer_mix import wider_counts, worst_mix
 from templates_lib.cost.shard import ExpertShard, LayerShard, Matrix, shard_of
 from templates_lib.models.model_spec import ModelSpec
@@ -25,6 +27,8 @@ class StageStep:
     gpu: Gpu
     kernels: KernelTimes
     engine: EngineOverhead
+    unpacked: Mapping[str, float]
+    """See `EngineSupport`."""
 
     def seconds(self, model: ModelSpec, parallel: Parallel, step: NodeStep, head: bool) -> Floats:
         """See `StageCostModel.stage_seconds`."""
@@ -38,6 +42,7 @@ class StageStep:
         attention = self._attention_of_worst_layers(model, shard, layers, prompts, requests, step)
         ffn = self._ffn_of_worst_layers(model, shard, layers, rows)
         every = self._matrices(shard.projections, shard.attention_format, shard.attention_bytes, rows)
+        every = every + self._unpacking(model.attention_dtype or model.dtype, _weights(shard.projections), rows)
         kernels = attention + ffn + layers * every
         transfers = self._between_parts(model, parallel, rows) + layers * self._in_layer(model, shard, parallel, rows)
         if head:
@@ -81,14 +86,24 @@ class StageStep:
 
     def _ffn_of_worst_layers(self, model: ModelSpec, shard: LayerShard, layers: Floats, rows: Floats) -> Floats:
         dense = self._matrices(shard.dense, shard.ffn_format, shard.ffn_bytes, rows)
+        dense = dense + self._unpacking(model.dtype, _weights(shard.dense), rows)
         if shard.experts is None:
             return layers * dense
         sparse = self._matrices(shard.shared, shard.ffn_format, shard.ffn_bytes, rows)
+        sparse = sparse + self._unpacking(model.dtype, _weights(shard.shared), rows)
         sparse = sparse + self._experts(model, shard, shard.experts, rows)
         return worst_mix(layers, model.dense_layers, model.layers, dense, sparse)
 
     def _experts(self, model: ModelSpec, shard: LayerShard, experts: ExpertShard, rows: Floats) -> Floats:
-        return self.kernels.experts(model, shard, experts, rows * experts.replicas)
+        tokens = rows * experts.replicas
+        visited = distinct_experts(tokens * experts.active / experts.ranks, experts.local)
+        weights = visited * experts.matrices * model.hidden_size * experts.width
+        return self.kernels.experts(model, shard, experts, tokens) + self._unpacking(model.dtype, weights, rows)
+
+    def _unpacking(self, dtype: str, weights: Floats | float, rows: Floats) -> Floats:
+        """Widen weights before they are multiplied, for however many rows: a matter of the memory's bandwidth."""
+        moved = self.unpacked.get(dtype, 0.0) * weights
+        return np.asarray(np.minimum(rows, 1.0) * moved / self.gpu.hbm_bytes_per_s)
 
     def _matrices(self, matrices: tuple[Matrix, ...], compute: str, weight_bytes: float, rows: Floats) -> Floats:
         total = np.zeros_like(rows)
@@ -122,6 +137,10 @@ class StageStep:
             return np.zeros_like(rows)
         message = rows * model.hidden_size * model.activation_element_bytes
         return (parallel.pp - 1) * self.kernels.send(2, message, self.engine.link_wait)
+
+
+def _weights(matrices: tuple[Matrix, ...]) -> float:
+    return sum(matrix.columns * matrix.depth for matrix in matrices)
 
 
 def _overhead(layer: LayerOverhead, model: ModelSpec) -> float:

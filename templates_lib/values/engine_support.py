@@ -26,6 +26,9 @@ class EngineSupport:
     plain one. A format that is not there is not read."""
     only_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Storage format → the families in which it is read; one that is not there: in all of them."""
+    unpacked: Mapping[str, float] = field(default_factory=dict)
+    """Storage format whose weights are widened in memory for every product → bytes that this moves for each weight.
+    Those of other formats are multiplied by kernels that read them as they are."""
     computes_in: frozenset[str] | None = None
     """Types of activations and KV cache; others become bf16. None: whatever the checkpoint says."""
     tensor_parallel: bool = True

@@ -51,6 +51,8 @@ _TORCH = EngineSupport(
     families=_LIKE_LLAMA | {"gpt_oss"},
     weights=_PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")},
     only_of={"mxfp4": frozenset({"gpt_oss"})} | dict.fromkeys(("fp8", "int8", "int4", "nvfp4"), _LIKE_LLAMA),
+    # What its operations read and write, in bf16 (`tests/agents/engines/test_unpacking.py` counts them).
+    unpacked={"fp8": 19.0, "int8": 27.0, "mxfp4": 11.0, "nvfp4": 31.0},
     computes_in=frozenset({"fp32", "bf16"}),
 )
 _VLLM_STAGE = EngineSupport(

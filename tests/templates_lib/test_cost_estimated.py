@@ -12,6 +12,7 @@ from templates_lib.models.catalogue import load_models, measured_configs
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import NodeStep, Parallel
+from templates_lib.values.engines import support_of
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig
 
@@ -46,6 +47,19 @@ def test_decode_of_one_request_is_bound_by_reading_the_weights(gpu: str) -> None
     own = seconds("qwen3-32b", gpu, Parallel(), layers=64, decode_requests=1, decode_context=100)
     read = 64 * layer_weight_bytes(model) / GPUS[gpu].hbm_bytes_per_s
     assert read * 0.9 < own < read * 2
+
+
+def test_an_engine_that_unpacks_weights_takes_as_long_as_its_memory_for_it() -> None:
+    work = {"layers": 24, "decode_requests": 64, "decode_context": 100}
+    packed, plain = ("gpt-oss-20b", "qwen3-32b")
+    slower = {
+        name: seconds(name, "H100", Parallel(), engine="torch", **work) - seconds(name, "H100", Parallel(), **work)
+        for name in (packed, plain)
+    }
+    experts = 24 * 32 * 3 * 2880 * 2880  # nearly all are visited
+    moved = support_of("torch").unpacked["mxfp4"] * experts / GPUS["H100"].hbm_bytes_per_s
+    moved *= load_coefficients().engine("torch").kernel_scale
+    assert slower[packed] - slower[plain] == pytest.approx(moved, rel=0.1)
 
 
 @pytest.mark.parametrize("gpu", sorted(GPUS))

@@ -68,9 +68,9 @@ class QuantisedMatrix:
         """Return some rows of the matrix."""
         values = self.code.values(taken(self.codes, outputs))[:, : self.inputs]
         if self.zeros is not None:
-            values = values - self.zeros.spread(outputs, self.inputs)
+            values = self.zeros.combined(values, outputs, torch.sub)
         for grid in self.scales:
-            values = values * grid.spread(outputs, self.inputs)
+            values = grid.combined(values, outputs, torch.mul)
         return values.to(dtype)
 
     def to(self, device: torch.device) -> "QuantisedMatrix":

@@ -1,6 +1,6 @@
 """Numbers that parts of a matrix share: scales, or zero points."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -25,15 +25,21 @@ class ScaleGrid:
     column_of: torch.Tensor | None = None
     """(inputs,): the column that is an input's, where they are in no order (GPTQ with `desc_act`)."""
 
-    def spread(self, outputs: Rows, inputs: int) -> torch.Tensor:
-        """Return fp32 numbers of some outputs that broadcast over (outputs, inputs)."""
+    def combined(
+        self, values: torch.Tensor, outputs: Rows, combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
+        """Return what `combine` makes of fp32 `values` (outputs, inputs) and the numbers of these outputs."""
         rows = outputs if self.row_of is None else taken(self.row_of, outputs).long()
-        values = taken(self.values, rows).to(torch.float32)
+        numbers = taken(self.values, rows).to(torch.float32)
+        if numbers.shape[1] == 1:
+            return combine(values, numbers)
         if self.column_of is not None:
-            return values[:, self.column_of.long()]
-        if values.shape[1] == 1:
-            return values
-        return values.repeat_interleave(self.width, dim=1)[:, self.first_input : self.first_input + inputs]
+            return combine(values, numbers[:, self.column_of.long()])
+        inputs = values.shape[1]
+        if numbers.shape[1] * self.width == inputs:  # so that numbers need not be written once for each weight
+            return combine(values.reshape(len(values), -1, self.width), numbers[:, :, None]).flatten(1)
+        spread = numbers.repeat_interleave(self.width, dim=1)
+        return combine(values, spread[:, self.first_input : self.first_input + inputs])
 
     def part(self, outputs: slice, inputs: slice) -> "ScaleGrid":
         """Return a copy for a part of the matrix."""

@@ -16,8 +16,6 @@ from agents.weights.safetensors_checkpoint import CONFIG, INDEX
 from tests.agents.engines.packed_experts import save_packed
 from tests.agents.engines.tiny_models import save_model
 
-BLOCK = (40, 48)
-"""Neither divides the matrices of the tiny models: blocks at the ends are cut short."""
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], dtype=np.float32)
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 """AutoAWQ, `gemm.py`: which output the i-th four bits of a word are."""
@@ -163,16 +161,19 @@ def _fp8_codes(weight: torch.Tensor, scales: torch.Tensor) -> tuple[np.ndarray, 
     return (codes.float() * scales).numpy(), codes
 
 
-def _fp8_blocks(weight: torch.Tensor, _: np.random.Generator) -> tuple[np.ndarray, Stored]:
-    rows, columns = (-(-size // block) for size, block in zip(weight.shape, BLOCK, strict=True))
-    scales = torch.empty(rows, columns)
-    for row in range(rows):
-        for column in range(columns):
-            block = weight[row * BLOCK[0] : (row + 1) * BLOCK[0], column * BLOCK[1] : (column + 1) * BLOCK[1]]
-            scales[row, column] = block.abs().max() / torch.finfo(torch.float8_e4m3fn).max
-    wide = scales.repeat_interleave(BLOCK[0], 0).repeat_interleave(BLOCK[1], 1)
-    numbers, codes = _fp8_codes(weight, wide[: len(weight), : weight.shape[1]])
-    return numbers, {"weight": codes, "weight_scale_inv": scales}
+def fp8_blocks(height: int, width: int) -> Format:
+    def quantised(weight: torch.Tensor, _: np.random.Generator) -> tuple[np.ndarray, Stored]:
+        rows, columns = -(-len(weight) // height), -(-weight.shape[1] // width)
+        scales = torch.empty(rows, columns)
+        for row in range(rows):
+            for column in range(columns):
+                block = weight[row * height : (row + 1) * height, column * width : (column + 1) * width]
+                scales[row, column] = block.abs().max() / torch.finfo(torch.float8_e4m3fn).max
+        wide = scales.repeat_interleave(height, 0).repeat_interleave(width, 1)
+        numbers, codes = _fp8_codes(weight, wide[: len(weight), : weight.shape[1]])
+        return numbers, {"weight": codes, "weight_scale_inv": scales}
+
+    return Format({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [height, width]}, quantised)
 
 
 def _fp8_whole(weight: torch.Tensor, _: np.random.Generator) -> tuple[np.ndarray, Stored]:
@@ -187,7 +188,8 @@ def _fp8_outputs(weight: torch.Tensor, _: np.random.Generator) -> tuple[np.ndarr
     return numbers, {"weight": codes, "weight_scale": scales}
 
 
-FP8_BLOCKS = Format({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": list(BLOCK)}, _fp8_blocks)
+FP8_BLOCKS = fp8_blocks(40, 48)
+"""Neither divides the matrices of the tiny models: blocks at the ends are cut short."""
 FP8_WHOLE = Format({"quant_method": "modelopt", "quant_algo": "FP8"}, _fp8_whole)
 FP8_OUTPUTS = Format(compressed("float-quantized", num_bits=8, type="float", strategy="channel"), _fp8_outputs)
 

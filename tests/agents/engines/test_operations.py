@@ -18,6 +18,7 @@ from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.packed_experts import save_packed
+from tests.agents.engines.packed_weights import FP8_BLOCKS, INT8, Format, awq, gptq, nvfp4, save_in
 from tests.agents.engines.pipelines import CPU, Pipeline
 from tests.agents.engines.shards import ranks
 from tests.agents.engines.tiny_models import LAYERS, MODELS, assert_same, prompt_of, reference, save_model
@@ -27,6 +28,9 @@ MANY = {
     "qwen3-moe": {"num_experts": 64, "num_experts_per_tok": 8},
     "gpt-oss": {"num_local_experts": 32, "num_experts_per_tok": 4, "sliding_window": 20},
 }
+
+NOT_COUNTED = {*MANY, "qwen3-moe-unnormalised", "qwen2-windowed"}
+"""Models of experts; and one whose later layers alone have a window, for which a step plans once more."""
 
 
 class Counted(TorchDispatchMode):
@@ -77,6 +81,21 @@ def test_a_layer_of_many_experts_is_few_operations(tmp_path: Path, monkeypatch: 
     assert operations_a_layer(checkpoint, decode) < 110 + 4 * experts
     with on_a_gpu(monkeypatch):
         assert operations_a_layer(checkpoint, decode) < 110
+
+
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - NOT_COUNTED))
+def test_a_dense_layer_of_every_family_is_few_operations(tiny_model: Made, name: str) -> None:
+    """Sixteen requests at once, views counted."""
+    decode = StepBatch(tuple(StepRequest(str(number), 0, 1) for number in range(16)))
+    assert operations_a_layer(tiny_model(name)[0], decode) < 90
+
+
+@pytest.mark.parametrize("form", [FP8_BLOCKS, gptq(4, 32), awq(32), nvfp4(compressed_tensors=True), INT8])
+def test_unpacking_a_layer_is_few_operations_more(tmp_path: Path, form: Format) -> None:
+    """Of four matrices."""
+    plain, packed = (open_checkpoint(folder) for folder in save_in(form, "llama", tmp_path, num_hidden_layers=LAYERS))
+    decode = StepBatch(tuple(StepRequest(str(number), 0, 1) for number in range(16)))
+    assert operations_a_layer(packed, decode) < operations_a_layer(plain, decode) + 4 * 20
 
 
 def test_packed_experts_are_unpacked_together(tmp_path: Path) -> None:
