@@ -8,9 +8,9 @@ from rich.text import Text
 from control.cli.cost_chart import terminal_chart
 from control.cli.output import table
 from control.cli.plan_document import stages
-from control.cli.step_time_lines import step_time_lines
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
+from control.planning.step_time_lines import step_time_lines
 from templates_lib.values.plan import Plan, PlannedInstance
 
 TOP_REASONS = 6

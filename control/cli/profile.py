@@ -83,11 +83,12 @@ def validate(
 def list_(output: OutputOption = Output.TABLE) -> None:
     """List what step times rest on.
 
-    Profiles of this machine's nodes, measured against estimated; and the GPUs and engines of the estimate: what was
-    measured on each, what is lent and by whom.
+    Profiles of this machine's nodes, measured against estimated; the GPUs and engines of the estimate: what was
+    measured on each, what is lent and by whom; and NVIDIA's kernel tables, where they are installed (extra `kernels`).
     """
     from dataclasses import asdict
 
+    from control.cli.kernel_table import kernel_document, print_kernels
     from control.cli.profile_table import known_profiles, print_comparisons, profile_document
     from templates_lib.cost.coefficients import load_coefficients
     from templates_lib.values.hardware import load_gpus
@@ -103,7 +104,8 @@ def list_(output: OutputOption = Output.TABLE) -> None:
         setups = {name: setup.engine.evidence for name, setup in known.setups.items()}
         about = {"fingerprint": known.fingerprint, "date": known.date, "source": known.source}
         measured = [profile_document(stored) for stored in profiles]
-        emit({**about, "gpus": cards, "engines": engines, "setups": setups, "profiles": measured}, output)
+        estimate = {"gpus": cards, "engines": engines, "setups": setups}
+        emit({**about, **estimate, "profiles": measured, "kernels": kernel_document()}, output)
         return
     if profiles:
         print_comparisons(profiles, console())
@@ -113,6 +115,7 @@ def list_(output: OutputOption = Output.TABLE) -> None:
         shown.add_row(name, *(_origin(name, card.origins[part]) for part in parts))
     console().print(shown)
     sys.stdout.write("a number: measured rows that were fitted; `of`: lent by that card; `assumed`: by analogy\n")
+    print_kernels(kernel_document(), console())
     for name, evidence in engines.items():
         sys.stdout.write(f"engine {name}: {evidence}\n")
     sys.stdout.write(f"{len(known.setups)} releases and machines of these engines are fitted apart, for validation\n")

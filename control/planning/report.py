@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from control.planning.step_time_basis import StepTimeBasis
 from templates_lib.values.plan import Plan, PlannedInstance
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.step_time_basis import StepTimeBasis
 
 SERVED = 1e-6
 """Requests per second below which demand counts as met."""
@@ -23,7 +23,7 @@ class Basis:
     """Offers used whose size nobody sells."""
     notes: tuple[str, ...] = ()
     step_times: tuple[StepTimeBasis, ...] = ()
-    """By GPU and engine of the plan; empty where the recipe of its templates is not at hand."""
+    """By GPU and engine of the plan, as it was made."""
 
 
 @dataclass(frozen=True, slots=True)

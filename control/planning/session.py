@@ -15,7 +15,7 @@ from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
 from control.planning.report import Basis, PlanReport, unmet_share
 from control.planning.solves import RememberedSolves
-from control.planning.step_time_basis import step_time_bases
+from control.planning.step_time_bases import step_time_bases
 from control.planning.templates import Templates, obtain, stored_template
 from control.planning.world import World
 from policies.baselines import BASELINES, MEDLEY, Method, baseline
@@ -117,12 +117,12 @@ class PlanningSession:
         # Without waiting is the rule, and docs/plans.md says it.
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
         said = (*(each.reason for each in waiting), *unkept(plan), *corrections(snapshot))
-        plan = replace(plan, reasons=(*advise(plan, snapshot), *reasons(plan, snapshot), *said))
+        why, bases = (*advise(plan, snapshot), *reasons(plan, snapshot), *said), step_time_bases(plan, recording.recipe)
+        plan = replace(plan, reasons=why, step_times=bases)
         self.plans.save(recording.name, plan, snapshot)
         others, broken = self._compare(plan, snapshot, library, attain, timed) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
-        basis = replace(basis, step_times=step_time_bases(plan, recording.recipe))
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
 
     def attain(self, recipe: Recipe | None, templates: Templates) -> Attainment | None:
@@ -211,4 +211,5 @@ def _basis(plan: Plan, snapshot: Snapshot, cost_model: str, notes: tuple[str, ..
         prices_observed=(dates[0], dates[-1]) if dates else ("", ""),
         derived_offers=tuple(sorted(o.key for o in offers if o.derived)),
         notes=notes,
+        step_times=plan.step_times,
     )

@@ -52,6 +52,15 @@ def installed_release() -> str:
         return ""
 
 
+FILES = {
+    "gemm": ("gemm_perf.parquet",),
+    "attention": ("context_attention_perf.parquet", "generation_attention_perf.parquet"),
+    "moe": ("moe_perf.parquet",),
+    "comm": ("custom_allreduce_perf.parquet",),
+}
+"""Kind of kernel → the package's files of it, in a folder a framework and release."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Shaped:
     """Times of one kernel over one or two sizes. Arrays (n,)."""
@@ -99,6 +108,22 @@ def kernel_tables(system: str, framework: str) -> KernelTables:
         _experts(_all(root / "moe" / framework, "moe_perf.parquet")),
         _all_reduce(_newest(root / "comm" / framework, "custom_allreduce_perf.parquet")),
     )
+
+
+def timed_kernels(system: str) -> dict[str, dict[str, str]]:
+    """Framework → kind of kernel (`gemm`, `attention`, …) → newest release of the framework that was timed on a system.
+    Raises LookupError as `kernel_tables`. Nothing of the tables is read."""
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise LookupError(NOT_INSTALLED)
+    root = Path(spec.submodule_search_locations[0]) / "systems" / "data" / system
+    found: dict[str, dict[str, str]] = {}
+    for kind, names in FILES.items():
+        for framework in sorted({*FRAMEWORKS.values()}):
+            folders = {path.parent for name in names for path in (root / kind / framework).glob(f"*/{name}")}
+            if folders:
+                found.setdefault(framework, {})[kind] = max((path.name for path in folders), key=_release_key)
+    return found
 
 
 def _all(folder: Path, name: str) -> list[Columns]:

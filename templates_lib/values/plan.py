@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Placement
+from templates_lib.values.step_time_basis import StepTimeBasis
 from templates_lib.values.template import ServingTemplate, Software
 
 
@@ -129,6 +130,9 @@ class Plan:
     """By work class, of those whose objectives are promised."""
     disks_usd_per_hour: float = 0.0
     """Of all its nodes; `rent_usd_per_hour` is without them."""
+    step_times: tuple[StepTimeBasis, ...] = ()
+    """What the step times of its GPUs rest on; empty where nobody knows, as of plans that were made before it was
+    kept."""
 
     def nodes(self) -> Counter[str]:
         """Count the nodes that the plan uses, by offer key."""

@@ -27,9 +27,11 @@ from control.explain import Explanation, explain_at_once
 from control.given_name import NAME_PATTERN
 from control.planning.proof import proof_text
 from control.planning.report import unmet_share
+from control.planning.step_time_lines import step_time_lines
 from control.planning.what_if import WhatIf
 from templates_lib.ports.plan_store import Baseline
 from templates_lib.values.plan import Flow, PlannedOffer, Reason
+from templates_lib.values.step_time_basis import StepTimeBasis
 from templates_lib.values.work import Demand
 
 router = api_router("plans")
@@ -132,6 +134,10 @@ class Plan(PlanItem):
     unmet_share: float = Field(description="Share of all requests, 0 to 1.")
     duals: dict[str, float] = Field(description="LP shadow prices by row name, $/h per unit.")
     reasons: list[Reason]
+    step_times: list[StepTimeBasis] = Field(
+        description="By GPU and engine, what step times rest on and their median relative error; empty: not known."
+    )
+    step_time_lines: list[str] = Field(description="The same for people.")
 
 
 class PlanExplanation(BaseModel):
@@ -181,6 +187,7 @@ def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
     snapshot = plans.snapshot(found.snapshot_version)
     more: dict[str, Any] = msgspec.to_builtins(found)
     more |= _item(listed).model_dump() | {"demand": snapshot.demand, "unmet_share": unmet_share(found, snapshot)}
+    more["step_time_lines"] = list(step_time_lines(found.step_times))
     more["saving"] = saving_of(listed, more["unmet_share"])
     return Plan.model_validate(more)
 

@@ -8,11 +8,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from control.cli import kernel_table
 from control.cli.main import app
 from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.planning.local_market import local_config, local_gpu
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
+from templates_lib.cost import chosen
 from templates_lib.cost.coefficients import load_coefficients
+from templates_lib.cost.kernel_tables import FRAMEWORKS, NOT_INSTALLED, SYSTEMS, installed_release
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.ports.cost_model import NodeStep
@@ -66,6 +69,26 @@ def test_profiles_of_this_machine_stand_beside_the_estimate(tmp_path: Path, monk
     assert document["errors"]["median"] == 0.05
     assert all(step["measured_ms"] > 0 and step["estimated_ms"] > 0 for step in document["steps"])
     assert "local-small:1/n10" in listed()
+
+
+def test_kernel_tables_are_listed_with_what_was_timed_of_each_gpu() -> None:
+    if not installed_release():
+        pytest.skip(NOT_INSTALLED)
+    kernels = json.loads(listed("-o", "json"))["kernels"]
+    assert kernels["release"] == installed_release()
+    assert set(kernels["gpus"]) == set(SYSTEMS)
+    assert {"gemm", "attention", "moe", "comm"} <= set(kernels["gpus"]["L40S"]["vllm"])
+    assert set(kernels["chosen"]) == set(FRAMEWORKS)
+    assert "Kernels timed by NVIDIA" in listed()
+
+
+def test_without_the_package_the_list_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (kernel_table, chosen):
+        monkeypatch.setattr(module, "installed_release", lambda: "")
+    kernels = json.loads(listed("-o", "json"))["kernels"]
+    assert (kernels["release"], kernels["gpus"]) == ("", {})
+    assert not any(kernels["chosen"].values())
+    assert "medley-serving[kernels]" in listed().replace("\n", "")
 
 
 def test_only_local_nodes_can_be_measured_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

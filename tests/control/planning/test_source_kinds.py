@@ -172,6 +172,7 @@ def test_a_registered_kind_is_planned_beside_another_stored_explained_and_shown(
     assert explanation.shortage is None
     kept = session.plans.find(plan.id)
     assert session.kept_report(kept).plan == plan
+    assert session.kept_report(kept).basis.step_times == report.basis.step_times != ()
 
     stages = [each["stages"] for each in plan_document(report)["instances"] if each["template_id"] == toy.template.id]
     assert [(stage["first_layer"], stage["last_layer"]) for stage in stages[0]] == [(0, toy_of(world).layers - 1)]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from control.cli.step_time_lines import step_time_lines
 from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
-from control.planning.step_time_basis import StepTimeBasis, step_time_bases
+from control.planning.step_time_bases import step_time_bases
+from control.planning.step_time_lines import step_time_lines
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.step_time_errors import load_step_time_errors
 from templates_lib.load.shapes import load_shape
@@ -16,6 +16,7 @@ from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 from templates_lib.values.plan import Plan
 from templates_lib.values.settings import SloSplit
 from templates_lib.values.slo import Slo
+from templates_lib.values.step_time_basis import StepTimeBasis
 from templates_lib.values.template import Software
 from tests.control.cli.test_plan_output import plan
 from tests.templates_lib.test_cost_measured import PIPELINE

@@ -64,6 +64,11 @@ export function Planned({ plan }: { plan: Schemas["Plan"] }) {
           </table>
         </TableBox>
       )}
+      {plan.step_time_lines.map((line) => (
+        <p key={line} className="hint">
+          Step times: {line}
+        </p>
+      ))}
     </Card>
   );
 }

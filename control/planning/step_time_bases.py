@@ -1,7 +1,5 @@
 """For each GPU of a plan, what its step times rest on and how far they may be off."""
 
-from dataclasses import dataclass
-
 from control.planning.cost_models import cost_models_of
 from control.planning.recipe import PipelineRecipe, Recipe
 from templates_lib.cost.kernel_based import KERNELS
@@ -11,26 +9,7 @@ from templates_lib.cost.step_time_errors import ALL, load_step_time_errors
 from templates_lib.values.engines import estimate_of
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.plan import Plan, PlannedInstance
-
-
-@dataclass(frozen=True, slots=True)
-class StepTimeBasis:
-    """Step times of one GPU under one engine, and their median relative error."""
-
-    gpu: str
-    engine: str
-    source: str
-    """`measured`, `estimated` or `kernels`."""
-    ttft_error: float | None
-    """Of the time to the first token, or of single steps where they are `measured`; None where nobody knows."""
-    tpot_error: float | None
-    judged_on: str
-    """What the errors are of: `steps` held out of the profile; deployments of this `gpu`, none of which was fitted; or,
-    where it has none, of `other GPUs`, each left out in turn. Empty where nobody knows."""
-    deployments: int
-    """How many were compared."""
-    judged_engine: str
-    """The engine of those deployments: another one where `engine` has none of its own."""
+from templates_lib.values.step_time_basis import StepTimeBasis
 
 
 def step_time_bases(plan: Plan, recipe: Recipe | None) -> tuple[StepTimeBasis, ...]:

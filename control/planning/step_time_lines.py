@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from control.planning.step_time_basis import StepTimeBasis
+from templates_lib.values.step_time_basis import StepTimeBasis
 
 WORDS = {"kernels": "of measured kernels"}
 
