@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -33,6 +34,8 @@ from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_USE_V2_MODEL_RUNNER": "0",  # the one whose logits processors we implement
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # this process has threads, which a fork would not
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else each worker on a CPU wants a NUMA node of its own
 }
 
 
@@ -118,4 +121,6 @@ if __name__ == "__main__":
     log_json_lines()
     status = _main()
     logging.shutdown()
+    for worker in multiprocessing.active_children():
+        worker.kill()  # one that waits for a lost rank ends no sooner
     os._exit(status)  # the engine's thread may be in a step, and nothing ends that sooner

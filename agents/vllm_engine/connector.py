@@ -1,17 +1,22 @@
 """Our KV connector on vLLM's public connector interface: the KV cache of a request that another instance prefilled, or
 will decode.
 
-vLLM makes two of them, one for its scheduler and one for its worker, which is in this process; the orders of a step go
-from one to the other as the connector's metadata. Links to other instances are not its matter (`agents.hand_off`): what
-leaves and comes is host memory.
+vLLM makes one for its scheduler and one for each worker, which is in this process or, where there are several, in
+another. Workers say at their start which layers and heads they have; the orders of a step go to all of them as the
+connector's metadata. Links to other instances are not its matter (`agents.hand_off`): what leaves and comes is host
+memory, where each rank has its own layers and heads of the whole.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from vllm.distributed import get_tensor_model_parallel_rank
+from vllm.distributed.kv_transfer import get_kv_transfer_group
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
+    KVConnectorHandshakeMetadata,
     KVConnectorMetadata,
     KVConnectorRole,
     SupportsHMA,
@@ -20,9 +25,11 @@ from vllm.v1.request import RequestStatus
 
 from agents.messages.to_scheduler import Leg
 from agents.vllm_engine.exchange import KvFacts
-from agents.vllm_engine.kv_book import KvBook, StepOrders
+from agents.vllm_engine.host_kv import HostKv
+from agents.vllm_engine.kv_book import Blocks, KvBook, StepOrders
 from agents.vllm_engine.kv_copies import KvCopies
-from agents.vllm_engine.kv_layers import KvLayers, kv_layers
+from agents.vllm_engine.kv_layers import kv_layers
+from agents.vllm_engine.kv_ranks import Heads, KvLayers, Rank, WholeKv, whole_kv
 
 PARAMETERS = "kv_transfer_params"
 """Key in `SamplingParams.extra_args` that vLLM reads for connectors: of a leg, `request_parameters`."""
@@ -33,42 +40,65 @@ def request_parameters(name: str, leg: Leg) -> dict[str, str]:
     return {"name": name, "leg": leg.value}
 
 
+def read_kept(_worker: Any, blocks: Blocks, kv: HostKv) -> None:
+    """Called in each worker: copy what this rank has of a request that keeps its blocks."""
+    get_kv_transfer_group().read(blocks, kv)
+
+
 @dataclass
 class _Metadata(KVConnectorMetadata):  # type: ignore[misc]  # vLLM is not where types are checked
     orders: StepOrders
 
 
+@dataclass
+class _Held(KVConnectorHandshakeMetadata):  # type: ignore[misc]
+    """What a worker has."""
+
+    layers: KvLayers | str
+
+
 class HandOverConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
-        self._layers: KvLayers | str = kv_layers(kv_cache_config, vllm_config.parallel_config.world_size)
-        windows = () if isinstance(self._layers, str) else self._layers.windows_of_groups
-        self.book = KvBook(vllm_config.cache_config.block_size, windows)
+        self.book = KvBook(vllm_config.cache_config.block_size, ())
         """Of the scheduler's connector."""
+        self._whole: WholeKv | str = "no worker of vLLM has said what KV cache it keeps"
+        self._layers: KvLayers | str = ""
+        """Of a worker's."""
+        if role is KVConnectorRole.WORKER:
+            ranks, heads = (
+                vllm_config.parallel_config.tensor_parallel_size,
+                vllm_config.model_config.get_total_num_kv_heads(),
+            )
+            self._layers = kv_layers(kv_cache_config, Heads(get_tensor_model_parallel_rank(), ranks, heads))
         self._modules = vllm_config.compilation_config.static_forward_context
-        self._copies: KvCopies | None = None
+        self._made: KvCopies | None = None
 
-    @property
-    def facts(self) -> KvFacts | str:
-        """Return how the KV cache lies, or why none is handed over."""
-        return self._layers if isinstance(self._layers, str) else self._layers.facts
-
-    # The worker's side, in steps.
+    # A worker's side, between steps and in them.
 
     def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
         if isinstance(self._layers, KvLayers):
-            self._copies = KvCopies(self._layers, kv_caches, self._modules)
+            self._made = KvCopies(self._layers, kv_caches, self._modules)
+
+    def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata:
+        return _Held(self._layers)
 
     @property
-    def copies(self) -> KvCopies:
-        """Return the copier. To be used between steps."""
-        if self._copies is None:
+    def _copies(self) -> tuple[KvLayers, KvCopies]:
+        if self._made is None or isinstance(self._layers, str):
             raise RuntimeError("vLLM has shown no KV cache that is handed over")
-        return self._copies
+        return self._layers, self._made
+
+    def read(self, blocks: Blocks, kv: HostKv) -> None:
+        """Copy this rank's layers and heads out, unless another rank has the same."""
+        layers, copies = self._copies
+        if not layers.heads.is_copy:
+            copies.read(blocks, layers.share(kv.tensor))
 
     def start_load_kv(self, _forward_context: Any, **_kwargs: Any) -> None:
         for load in self._orders.loads:
-            self.copies.write(load.blocks, load.kv, load.first)
+            layers, copies = self._copies
+            copies.write(load.blocks, layers.share(load.kv.tensor), load.first)
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Wait for nothing: a request takes part in steps after the one that loaded its KV cache."""
@@ -88,6 +118,16 @@ class HandOverConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         return orders
 
     # The scheduler's side.
+
+    @property
+    def facts(self) -> KvFacts | str:
+        """Return how the KV cache lies, or why none is handed over."""
+        return self._whole if isinstance(self._whole, str) else self._whole.facts
+
+    def set_xfer_handshake_metadata_pp_aware(self, metadata: Mapping[Rank, _Held]) -> None:
+        self._whole = whole_kv({rank: held.layers for rank, held in metadata.items()})
+        if isinstance(self._whole, WholeKv):
+            self.book.windows = self._whole.windows_of_groups
 
     def on_new_request(self, request: Any) -> None:
         told = request.kv_transfer_params

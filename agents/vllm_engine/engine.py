@@ -1,18 +1,19 @@
 """One vLLM engine inside this process: token ids in, token ids out.
 
 vLLM's engine core is stepped here and not in a process of its own: one process has a third of the resident libraries,
-starts in half the time, leaves nothing behind when it is killed, and says exactly which KV blocks are free. All calls
-into vLLM are in this module and in `seeded_draw`.
+starts in half the time, leaves nothing behind when it is killed, and says exactly which KV blocks are free. Where a
+model is cut over devices, each has a process, which ends with this one.
 """
 
+import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from vllm import SamplingParams
 from vllm.config import KVTransferConfig
-from vllm.distributed.kv_transfer import get_kv_transfer_group
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMError
 from vllm.inputs.engine import tokens_input
@@ -20,13 +21,16 @@ from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 
+from agents.engines.errors import EngineError
 from agents.messages.bounds import MAX_TOP_LOGPROBS
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Leg
 from agents.scheduler.layout import PipelineLayout
 from agents.vllm_engine import connector
 from agents.vllm_engine.exchange import WHOLE, Ask, EngineLoad, KvFacts, KvNews, Made, Split
+from agents.vllm_engine.host_kv import HostKv, empty_kv
 from agents.vllm_engine.seeded_draw import ARGUMENT, SeededDraw
+from agents.vllm_engine.workers import FAULTS, Workers, fault_in, told_memory
 
 CPU_BLOCK_TOKENS = 32
 """vLLM's attention on CPUs takes KV blocks of multiples of this."""
@@ -37,7 +41,8 @@ _HAND_OVER = KVTransferConfig(
 )
 _IDLE_STEPS = 2
 """After as many without any outcome, what waits does so for room or KV cache, and nothing changes by itself: blocks
-that the first of them gave back, the second has given out."""
+that the first of them gave back, the second has given out. Where batches overlap, a step is over as many later."""
+_WORKER = "agents.vllm_engine.worker.ToldWorker"
 _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
@@ -46,13 +51,14 @@ class VllmEngine:
 
     def __init__(self, folder: Path, layout: PipelineLayout, dtype: str, split: Split = WHOLE) -> None:
         """`folder`: config.json and safetensors. `layout`: one stage of one node. `split`: over devices that this
-        process sees; each beyond the first is driven by a process of its own, which ends with this one.
+        process sees; where there are several, each is driven by a process of its own, which ends with this one.
 
         Raises whatever vLLM does where the model cannot be loaded."""
         ((node,),) = layout.stages
         block_tokens = layout.block_tokens
         if current_platform.is_cpu():
             torch._dynamo.config.disable = True  # would compile small functions, with a compiler that may not be there
+            os.environ["TORCHDYNAMO_DISABLE"] = "1"  # the same, of workers
             block_tokens = CPU_BLOCK_TOKENS * -(-block_tokens // CPU_BLOCK_TOKENS)
         kv_blocks = -(-node.kv_blocks * layout.block_tokens // block_tokens)
         arguments = EngineArgs(
@@ -75,13 +81,16 @@ class VllmEngine:
             pipeline_parallel_size=split.parts,
             enable_expert_parallel=split.whole_experts,
             distributed_executor_backend="mp" if split.devices > 1 else "uni",
+            worker_cls=_WORKER if split.devices > 1 else "auto",
             kv_transfer_config=_HAND_OVER,
         )
         self._llm = _loaded(arguments)
         self._vocab_size = self._llm.model_config.get_vocab_size()
         if self._vocab_size != layout.vocab_size:
             raise ValueError(f"the model has {self._vocab_size} tokens, the layout says {layout.vocab_size}")
-        self._scheduler = self._llm.engine_core.engine_core.scheduler
+        self._core = self._llm.engine_core.engine_core
+        self._workers = Workers(self._core.model_executor)
+        self._scheduler = self._core.scheduler
         self._book = self._scheduler.get_kv_connector().book
         self._idle_steps = 0
 
@@ -98,8 +107,11 @@ class VllmEngine:
 
     @property
     def has_work(self) -> bool:
-        is_idle = self._idle_steps >= _IDLE_STEPS or not self._llm.has_unfinished_requests()
-        return self._book.is_due or not is_idle
+        if self._llm.has_unfinished_requests():
+            under_way = self._idle_steps < _IDLE_STEPS + self._core.batch_queue_size - 1
+        else:
+            under_way = bool(self._core.batch_queue)
+        return under_way or bool(self._book.is_due)
 
     def add(self, ask: Ask) -> None:
         """Raises ValueError for what vLLM does not take."""
@@ -129,19 +141,24 @@ class VllmEngine:
         self._llm.abort_request([request])
         self._book.release(request)
 
-    def export(self, request: str) -> torch.Tensor | None:
-        kept = self._book.kept(request)
-        if kept is None:
+    def watch(self, lost: Callable[[Exception], None]) -> None:
+        self._workers.watch(lost)
+
+    def export(self, request: str) -> HostKv | None:
+        kept, facts = self._book.kept(request), self.kv
+        if kept is None or isinstance(facts, str):
             return None
-        kv: torch.Tensor = get_kv_transfer_group().copies.read(*kept)
+        blocks, tokens = kept
+        kv = empty_kv(facts, tokens)
+        self._called(self._llm.collective_rpc, connector.read_kept, args=(blocks, kv))
         return kv
 
-    def bring(self, request: str, kv: torch.Tensor) -> None:
+    def bring(self, request: str, kv: HostKv) -> None:
         self._idle_steps = 0
         self._book.bring(request, kv)
 
     def step(self) -> tuple[Made, ...]:
-        made = tuple(map(_made, self._llm.step()))
+        made = tuple(map(_made, self._called(self._llm.step)))
         self._idle_steps = 0 if made or self._scheduler.running else self._idle_steps + 1
         return made
 
@@ -149,16 +166,29 @@ class VllmEngine:
         news: tuple[KvNews, ...] = self._book.take_news()
         return news
 
+    def _called(self, call: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+        """Call vLLM. Raises OutOfMemoryError, RankLostError where a worker ended, and what else vLLM does."""
+        try:
+            return call(*arguments, **more)
+        except Exception as error:
+            raise self._workers.cause(error) from error
+
 
 def _loaded(arguments: EngineArgs) -> Any:
-    """Load the model, without the rendezvous file that vLLM leaves in the folder for temporary files."""
+    """Load the model, without the rendezvous file that vLLM leaves in the folder for temporary files.
+
+    Raises OutOfMemoryError, EngineError with what a worker says, and what else vLLM does."""
     before = tempfile.tempdir
-    with tempfile.TemporaryDirectory() as folder:
-        tempfile.tempdir = folder
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as faults:
+        tempfile.tempdir, os.environ[FAULTS] = folder, faults
         try:
             return LLMEngine.from_engine_args(arguments)
+        except Exception as error:
+            fault = fault_in(Path(faults))
+            raise told_memory(EngineError(fault) if fault else error) from error
         finally:
             tempfile.tempdir = before
+            del os.environ[FAULTS]
 
 
 def _made(output: Any) -> Made:

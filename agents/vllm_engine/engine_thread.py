@@ -41,6 +41,9 @@ class Engine(Protocol):
     def take_news(self) -> tuple[KvNews, ...]:
         """Take what has happened for hand-offs."""
 
+    def watch(self, lost: Callable[[Exception], None]) -> None:
+        """Have `lost` called, on any thread, when the engine fails between steps."""
+
 
 class EngineEvents(Protocol):
     """Receiver of the engine's events. Called on the loop."""
@@ -85,6 +88,7 @@ class EngineThread:
     def _run(self) -> None:
         try:
             engine = self._load_engine()
+            engine.watch(lambda error: self._report(self._events.broke, error))
             self._report(self._events.loaded, engine.load, engine.kv)
             while True:
                 refused = self._take_told(engine)

@@ -7,8 +7,7 @@ from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Leg, Sampling
 
 HostKv = Any
-"""A tensor in host memory: (2, layers, tokens, KV heads, head_dim), keys and values. Those who pass it on need no
-torch."""
+"""A `host_kv.HostKv`. Those who pass it on need no torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ KvNews = Reserved | Exported
 
 @dataclass(frozen=True, slots=True)
 class KvFacts:
-    """KV cache of the engine as other instances need to know it: all layers and heads are here."""
+    """KV cache of the engine as other instances need to know it, with all layers and heads; or that of one rank."""
 
     kv_heads: int
     head_dim: int
@@ -77,6 +76,8 @@ class KvFacts:
     """Of each layer, in tokens; 0: it keeps all of them."""
     is_pinned: bool = False
     """Host memory that it is copied through is pinned."""
+    is_shared: bool = False
+    """That memory is shared by the processes of the engine, each of which has a part of the layers and heads."""
 
 
 def first_kept_token(window: int, tokens: int) -> int:

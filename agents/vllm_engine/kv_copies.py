@@ -1,4 +1,4 @@
-"""Copies between vLLM's KV blocks and host memory, by torch alone, on the engine's thread."""
+"""Copies between the KV blocks of one rank of vLLM and host memory, by torch alone, between steps."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import torch
 
 from agents.engines.vllm_stage.kv_places import KvPlaces
 from agents.vllm_engine.exchange import first_kept_token
-from agents.vllm_engine.host_kv import empty_kv
 from agents.vllm_engine.kv_book import Blocks
-from agents.vllm_engine.kv_layers import KvLayers
+from agents.vllm_engine.kv_ranks import KvLayers
 
 _SPAN = 512
 """Tokens that are copied at once: their places take eight bytes for each number of the cache."""
@@ -34,13 +33,13 @@ class KvCopies:
             sizes = (facts.block_tokens, facts.kv_heads, facts.head_dim, self._caches[0].dtype)
             self._places = KvPlaces(layers[kv.names[0]], *sizes)
 
-    def read(self, blocks: Blocks, tokens: int) -> torch.Tensor:
-        """(2, layers, tokens, KV heads, head_dim) on the host, of a request with so many tokens in its blocks."""
-        kv = empty_kv(self._facts, tokens)
+    def read(self, blocks: Blocks, kv: torch.Tensor) -> None:
+        """Read a request with as many tokens in its blocks as `kv` has, which is on the host: (2, layers, tokens, KV
+        heads, head_dim) of this rank."""
+        tokens = kv.shape[2]
         for layer, first in enumerate(self._firsts(tokens)):
             for span in _spans(first, tokens):
                 kv[:, layer, span.start : span.stop] = self._span(layer, blocks, span)
-        return kv
 
     def write(self, blocks: Blocks, kv: torch.Tensor, first: int) -> None:
         """Write what `read` returned, from token `first` on."""

@@ -1,6 +1,5 @@
-"""The layers of a vLLM engine whose KV cache can be handed over, in the order of the model."""
+"""The layers of one rank of a vLLM engine whose KV cache can be handed over."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,34 +13,13 @@ from vllm.v1.kv_cache_interface import (
 )
 
 from agents.vllm_engine.exchange import KvFacts
+from agents.vllm_engine.kv_ranks import Heads, KvLayers
 
-MOST_PROCESSES = 1
-"""Of one engine that hands KV cache over: the workers of a tensor-parallel one are other processes, out of whose memory
-nothing is copied yet."""
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-@dataclass(frozen=True, slots=True)
-class KvLayers:
-    names: tuple[str, ...]
-    """As vLLM calls them."""
-    groups: tuple[int, ...]
-    """Of each layer: which of vLLM's groups, whose layers have their blocks in common."""
-    facts: KvFacts
-
-    @property
-    def windows_of_groups(self) -> tuple[int, ...]:
-        """Return the shortest window of each group's layers; 0 where each of them keeps all tokens."""
-        of_group: dict[int, list[int]] = {}
-        for group, window in zip(self.groups, self.facts.windows, strict=True):
-            of_group.setdefault(group, []).append(window)
-        return tuple(min(filter(None, of_group[group]), default=0) for group in sorted(of_group))
-
-
-def kv_layers(kv_cache_config: Any, processes: int) -> "KvLayers | str":
-    """Return what an engine of so many `processes` keeps, or why it hands nothing over."""
-    if processes > MOST_PROCESSES:
-        return f"vLLM in {processes} processes (tensor or pipeline parallel) hands no KV cache over yet"
+def kv_layers(kv_cache_config: Any, heads: Heads) -> KvLayers | str:
+    """Return what a rank keeps, or why nothing of it is handed over."""
     found = []
     for number, group in enumerate(kv_cache_config.kv_cache_groups):
         for name in group.layer_names:
@@ -51,7 +29,8 @@ def kv_layers(kv_cache_config: Any, processes: int) -> "KvLayers | str":
     if not found or not all(_is_plain(spec) for _, _, spec in found):
         return f"KV cache of another kind than keys and values of every token is not handed over: {sorted(kinds)}"
     found.sort(key=lambda one: extract_layer_index(one[0]))
-    if [extract_layer_index(name) for name, *_ in found] != list(range(len(found))):
+    first = extract_layer_index(found[0][0])
+    if [extract_layer_index(name) for name, *_ in found] != list(range(first, first + len(found))):
         return "some layers of the model keep no KV cache of their own, so none is handed over"
     sizes = {(spec.num_kv_heads, spec.head_size, spec.dtype, spec.block_size) for *_, spec in found}
     if len(sizes) > 1:
@@ -59,7 +38,8 @@ def kv_layers(kv_cache_config: Any, processes: int) -> "KvLayers | str":
     ((kv_heads, head_dim, dtype, block_tokens),) = sizes
     windows = tuple(getattr(spec, "sliding_window", None) or 0 for *_, spec in found)
     facts = KvFacts(kv_heads, head_dim, str(dtype), block_tokens, windows, torch.cuda.is_available())
-    return KvLayers(tuple(name for name, *_ in found), tuple(number for _, number, _ in found), facts)
+    names, groups = tuple(name for name, *_ in found), tuple(number for _, number, _ in found)
+    return KvLayers(names, groups, first, heads, facts)
 
 
 def _is_uniform(spec: Any) -> bool:

@@ -1,16 +1,16 @@
-"""The worker's side of hand-offs of a vLLM instance, whose scheduler and only worker are one process."""
+"""The links of a vLLM instance to others, which are in the process of its scheduler, however many processes compute."""
 
 import logging
 from collections.abc import Callable
 
 import msgspec
-import torch
 
 from agents.hand_off.kv_exchange import KvExchange
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
 from agents.transfer.rendezvous import Rendezvous
 from agents.vllm_engine.exchange import KvFacts
+from agents.vllm_engine.host_kv import HostKv
 from agents.vllm_engine.staged_kv import StagedKv
 
 _log = logging.getLogger(__name__)
@@ -43,11 +43,11 @@ class KvWorker:
         """Make room for KV cache that comes. Raises EngineError where the host has no memory for it."""
         self._exchange.inbox.reserve(run, tokens)
 
-    def put(self, run: int, kv: torch.Tensor) -> None:
-        """Keep KV cache that leaves: (2, layers, tokens, KV heads, head_dim)."""
+    def put(self, run: int, kv: HostKv) -> None:
+        """Keep KV cache that leaves."""
         self._staged.put(str(run), kv)
 
-    def take(self, run: int) -> torch.Tensor:
+    def take(self, run: int) -> HostKv:
         """Return KV cache that has come, and forget it. Raises UnknownRequestError."""
         return self._staged.take(str(run))
 

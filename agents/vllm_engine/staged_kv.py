@@ -10,8 +10,9 @@ from agents.engines.guarded_engine import Computed
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
+from agents.transfer.errors import StoreFullError
 from agents.vllm_engine.exchange import KvFacts, first_kept_token
-from agents.vllm_engine.host_kv import empty_kv
+from agents.vllm_engine.host_kv import HostKv, empty_kv
 
 
 class StagedKv:
@@ -23,21 +24,21 @@ class StagedKv:
         self._kv = kv
         self.facts = _stage_facts(kv)
         self.watchers: set[Callable[[], None]] = set()
-        self._staged: dict[str, torch.Tensor] = {}
+        self._staged: dict[str, HostKv] = {}
 
     def reserve(self, request_id: str, tokens: int) -> None:
         """Raises OutOfMemoryError where the host has no memory for it."""
         check_new(request_id, tokens, self.computed(request_id).tokens)
         try:
             self._staged[request_id] = empty_kv(self._kv, tokens)
-        except RuntimeError as error:
+        except (RuntimeError, OSError, StoreFullError) as error:
             raise OutOfMemoryError(f"no host memory for the KV cache of {tokens} tokens: {error}") from error
 
-    def put(self, request_id: str, kv: torch.Tensor) -> None:
-        """Keep KV cache that leaves: (2, layers, tokens, KV heads, head_dim)."""
+    def put(self, request_id: str, kv: HostKv) -> None:
+        """Keep KV cache that leaves."""
         self._staged[request_id] = kv
 
-    def take(self, request_id: str) -> torch.Tensor:
+    def take(self, request_id: str) -> HostKv:
         """Return KV cache that has come, and forget it. Raises UnknownRequestError."""
         kv = self._of(request_id)
         self.free(request_id)
@@ -48,7 +49,7 @@ class StagedKv:
 
     def computed(self, request_id: str) -> Computed:
         kv = self._staged.get(request_id)
-        tokens = 0 if kv is None else kv.shape[2]
+        tokens = 0 if kv is None else kv.tokens
         return Computed(tokens, self.facts.held.end, tokens)
 
     def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
@@ -60,18 +61,18 @@ class StagedKv:
     def first_kept_token(self, layer: int, tokens: int) -> int:
         return first_kept_token(self._kv.windows[layer], tokens)
 
-    def _of(self, request_id: str) -> torch.Tensor:
+    def _of(self, request_id: str) -> HostKv:
         if (kv := self._staged.get(request_id)) is None:
             raise UnknownRequestError(f"request {request_id!r} has no KV cache on its way")
         return kv
 
     def _part(self, request_id: str, part: KvPart, like: torch.Tensor) -> torch.Tensor:
         kv = self._of(request_id)
-        check_part(self.facts, part, request_id, kv.shape[2], self.first_kept_token)
+        check_part(self.facts, part, request_id, kv.tokens, self.first_kept_token)
         check_part_shape(part, like, self.facts.head_dim)
         layers = slice(part.first_layer, part.first_layer + part.layers)
         tokens = slice(part.first_token, part.first_token + part.tokens)
-        return kv[:, layers, tokens, part.first_head : part.first_head + part.heads]
+        return kv.tensor[:, layers, tokens, part.first_head : part.first_head + part.heads]
 
 
 def _stage_facts(kv: KvFacts) -> StageFacts:

@@ -59,7 +59,7 @@ class NodePhases:
             return
         is_cut = node.joins_others and engine.cuts_over_nodes
         layers = np.arange(1 if is_cut else model.layers, model.layers + 1)
-        if self.phase is not Phase.AGGREGATED and not engine.hands_over_from(node.gpu_count):
+        if self.phase is not Phase.AGGREGATED and not engine.hands_over:
             return
         for parallel in splits(model, node.gpu_count, engine):
             yield SteppedWork(self.phase, self._steps(self._split(node, gpu, parallel, layers)))

@@ -19,7 +19,7 @@ def beyond(support: EngineSupport, stages: Sequence[Stage]) -> tuple[str, ...]:
         "held several times by a node": (any(each.dp > 1 for each in nodes), support.data_parallel),
         "served with prompts and answers apart": (
             any(each.phase is not Phase.AGGREGATED for each in nodes),
-            support.hands_over_from(max((each.tp * each.dp * each.pp for each in nodes), default=1)),
+            support.hands_over,
         ),
     }
     return tuple(how for how, (is_asked, can) in asked.items() if is_asked and not can)

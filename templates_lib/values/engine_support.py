@@ -42,8 +42,6 @@ class EngineSupport:
     hands_over: bool = True
     """The KV cache of a prompt that one instance has computed goes to another, which continues it: instances may be of
     one phase alone."""
-    hand_over_devices: int | None = None
-    """Most devices of a node that hands over; None: any."""
     hand_over_types: frozenset[str] | None = None
     """Types of KV caches that are handed over; None: all."""
     hands_over_latents: bool = True
@@ -64,10 +62,6 @@ class EngineSupport:
     def computed_in(self, stated: str) -> str:
         """Return the type of activations or KV cache that stands for the one that a checkpoint states."""
         return stated if self.computes_in is None or stated in self.computes_in else "bf16"
-
-    def hands_over_from(self, devices: int) -> bool:
-        """Tell whether a node that computes on so many devices may have one phase alone."""
-        return self.hands_over and (self.hand_over_devices is None or devices <= self.hand_over_devices)
 
     @property
     def phases(self) -> tuple[Phase, ...]:

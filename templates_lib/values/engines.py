@@ -77,7 +77,6 @@ _VLLM = EngineSupport(
     computes_in=frozenset({"fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4"}),
     data_parallel=False,
     cuts_over_nodes=False,
-    hand_over_devices=1,  # `agents.vllm_engine.kv_layers`: out of the memory of other processes nothing is copied
     hand_over_types=frozenset({"fp32", "bf16", "fp16"}),
     hands_over_latents=False,
 )

@@ -1,6 +1,7 @@
 """Engines for tests of a vLLM instance's scheduler, which count and need no vLLM."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from agents.messages.to_gateway import FinishReason
 from agents.messages.to_scheduler import Leg
 from agents.vllm_engine.exchange import Ask, EngineLoad, KvFacts, KvNews, Made, Reserved
+from agents.vllm_engine.host_kv import HostKv
 
 BLOCKS = 64
 KV = KvFacts(kv_heads=2, head_dim=8, dtype="torch.float32", block_tokens=16, windows=(0, 5, 0))
@@ -47,6 +49,9 @@ class Counting:
 
     def bring(self, request: str, kv: Any) -> None:
         raise AssertionError(f"{kv} comes for {request}")
+
+    def watch(self, lost: Callable[[Exception], None]) -> None:
+        self.lost = lost
 
     def take_news(self) -> tuple[KvNews, ...]:
         return ()
@@ -95,16 +100,16 @@ class Keeping(Counting):
         for held in (self.kept, self.waiting, self.reserved):
             held.pop(request, None)
 
-    def export(self, request: str) -> torch.Tensor | None:
+    def export(self, request: str) -> HostKv | None:
         ask = self.kept.get(request)
-        return None if ask is None else kv_of(ask.tokens)
+        return None if ask is None else HostKv(kv_of(ask.tokens))
 
-    def bring(self, request: str, kv: torch.Tensor) -> None:
+    def bring(self, request: str, kv: HostKv) -> None:
         ask = self.reserved.pop(request, None)
         if ask is not None:
             expected = kv_of(ask.tokens[:-1])
-            assert torch.equal(kv[:, ::2], expected[:, ::2])
-            assert torch.equal(kv[:, 1, -4:], expected[:, 1, -4:]), "what its window still sees"
+            assert torch.equal(kv.tensor[:, ::2], expected[:, ::2])
+            assert torch.equal(kv.tensor[:, 1, -4:], expected[:, 1, -4:]), "what its window still sees"
             self.asks[request] = (ask, 0)
 
     def step(self) -> tuple[Made, ...]:

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
+from agents.messages.to_hub import OUT_OF_MEMORY
 from agents.weights.source import open_checkpoint
 from bench.text_tables import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
@@ -16,8 +18,9 @@ from tests.agents.stage.questions import GREEDY, WARM, expected
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
 
-PAIRS = [("t1", "v1"), ("v1", "t1"), ("v1", "v2")]
-"""Prefill and decode, ours (t) and vLLM (v)."""
+PAIRS = [("t1", "v1"), ("v2", "t1"), ("v1", "v2"), ("v2", "v1")]
+"""Prefill and decode, ours (t), and vLLM (v) in one process or, `v2`, cut over two by heads."""
+PARTS = ("--parts", "2")
 
 
 @contextmanager
@@ -36,7 +39,7 @@ def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         made.add("t1", PREFILL, ((4, 2), ((1.0,), (0.6, 0.4))))
         made.add("t2", DECODE, ((6,), ((1.0,),)))
         made.add_vllm("v1", DECODE)
-        made.add_vllm("v2", DECODE)
+        made.add_vllm("v2", DECODE, "--tensor-parallel", "2")
         made.publish()
         made.start_gateway(*QUICK)
         yield made
@@ -84,15 +87,16 @@ def test_cancels_amid_the_transfer_leave_nothing_held_on_either_side(
 
 
 def test_layers_with_a_window_hand_over_what_it_still_sees(tmp_path: Path) -> None:
-    """Prompts within the window, a little longer, and of many windows; heads of a size that the kernels have."""
+    """Prompts within the window, a little longer, and of many windows; heads of a size that the kernels have; in two
+    processes, each with half of the layers."""
     save_model("mistral", tmp_path / "mistral", head_dim=32)
     whole = Pipeline.load(open_checkpoint(tmp_path / "mistral"), [LAYERS])
     with stopped(Fleet(tmp_path, tmp_path / "mistral")) as fleet:
         fleet.add("t1", PREFILL, ((4, 2), ((1.0,), (1.0,))))
-        fleet.add_vllm("v1", DECODE)
+        fleet.add_vllm("v1", DECODE, *PARTS)
         fleet.publish()
         fleet.start_gateway(*QUICK)
-        for prefill, decode in PAIRS[:2]:
+        for prefill, decode in (("t1", "v1"), ("v1", "t1")):
             fleet.pair(prefill, decode)
             prompts = [prompt_of(length, length) for length in (10, 40, 150)]
             streams = [fleet.stream(prompt, 30) for prompt in prompts]
@@ -102,15 +106,20 @@ def test_layers_with_a_window_hand_over_what_it_still_sees(tmp_path: Path) -> No
 
 
 def test_whoever_is_killed_during_a_hand_off_clients_see_every_token_once(fleet: Fleet, whole: Pipeline) -> None:
-    """Last of this module: first vLLM that decodes is killed while it stands still, then vLLM that prefills while the
-    other side does."""
+    """Last of this module: first one of the processes of vLLM that decodes is killed while its scheduler stands still,
+    then vLLM that prefills while the other side does."""
     fleet.legs |= {"t1": ("z1", PREFILL), "v1": ("z1", PREFILL), "t2": ("z1", DECODE), "v2": ("z1", DECODE)}
     fleet.publish()
     fleet.wait_for("medley_gateway_table_version", fleet.version)
     for name in fleet.instances:
         fleet.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 1.0)
     v1, v2 = (fleet.instances[name].scheduler for name in ("v1", "v2"))
-    kill_during_hand_offs(fleet, whole, 1, "v2", v2, [v2])
+    children = psutil.Process(v2.pid).children(recursive=True)
+    worker = next(child for child in children if "VLLM" in " ".join(child.cmdline()))
+    kill_during_hand_offs(fleet, whole, 1, "v2", worker, [v2])
+    assert v2.wait(60) == 1
+    assert OUT_OF_MEMORY in fleet.instances["v2"].log.splitlines()[-1], "which is what kills processes on nodes"
+    assert not psutil.wait_procs(children, 60)[1]
     kill_during_hand_offs(fleet, whole, 2, "v1", v1, [fleet.instances["t2"].workers["0.0"]])
     fleet.wait_idle("t1", "t2")
     assert "Traceback" not in fleet.gateway_log
