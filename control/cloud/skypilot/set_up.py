@@ -95,6 +95,9 @@ echo "$HOME/.medley/{engine}/bin/python" > "$HOME/.medley/{engine}.python"
 )
 """
 """Shell script that does the same for an engine with an environment of its own, behind the other."""
+_NEXT = "\n[ $? -eq 0 ] &&\n"
+"""Between parts of a set-up. `set -e` counts in the last command of a list only: of parts that `&&` joins, all but the
+last would go on behind what fails in them."""
 _RUN = """\
 set -a
 . "$HOME/.medley/secrets"
@@ -135,7 +138,7 @@ class SetUp:
         if not code.exists() or code.read_bytes() != content:
             _write(code, content)
         return LaunchFiles(
-            set_up=" &&\n".join(part.rstrip() for part in _set_up(request)),
+            set_up=_NEXT.join(part.rstrip() for part in _set_up(request)),
             run=_RUN.format(
                 environment="\n".join(_assigned(*item) for item in sorted(request.environment.items())),
                 pythons="\n".join(

@@ -1,9 +1,8 @@
 """What a launch needs is looked at before it: each fault is found under its own name, and nothing else is."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +12,12 @@ from typer.testing import CliRunner
 from control.cli.main import app
 from control.cloud.errors import OwnFaultError, RetryLaterError, UnauthorisedError
 from control.cloud.port import Cloud
-from control.db.database import Database, open_database
+from control.db.database import Database
 from control.offers.cloud_reader import CloudReader
 from control.offers.live.source import NoAccessError
-from control.offers.quota import Quota, QuotaAnswer
+from control.offers.quota import QuotaAnswer
 from control.preflight.drivers import of_drivers
-from control.preflight.finding import Finding, Status
+from control.preflight.finding import Status
 from control.preflight.networks import of_flows, of_gateways
 from control.preflight.planned import Planned
 from control.preflight.site import Site
@@ -27,74 +26,30 @@ from control.reconcile.clouds import Clouds
 from control.reconcile.launch_check import LaunchCheck
 from templates_lib.values.cuda import TORCH_BUILD
 from templates_lib.values.engines import ENGINES
-from templates_lib.values.offer import Offer
-from templates_lib.values.plan import Flow
 from templates_lib.values.reach import Reach
-from templates_lib.values.supply import SupplyPool
 from tests.control.cloud.fake_cloud import FakeCloud
-from tests.control.planning.worlds import KEEP_SPEC, planned, world_of
-from tests.hub_server import Hub, serving, use
-
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-REPOSITORY = "openai/gpt-oss-20b"
-SPEC = KEEP_SPEC.format(keep="throughput")
-CONFIG = {"model_type": "gpt_oss", "num_hidden_layers": 24, "hidden_size": 2880, "vocab_size": 201088}
-TENSORS = {
-    "model.embed_tokens.weight": "a.safetensors",
-    **{f"model.layers.{n}.x": "a.safetensors" if n < 12 else "b.safetensors" for n in range(24)},
-}
-PUBLIC = "8.8.8.8"
-
-
-@pytest.fixture(scope="module")
-def made(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Planned:
-    with open_database(module_database_url) as database:
-        world = world_of(tmp_path_factory.mktemp("spec"), SPEC)
-        return Planned(world, planned(database, world))
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    files = {
-        "config.json": json.dumps(CONFIG).encode(),
-        "model.safetensors.index.json": json.dumps({"weight_map": TENSORS}).encode(),
-        "tokenizer.json": b"{}",
-        "a.safetensors": b"a",
-        "b.safetensors": b"b",
-    }
-    with serving(Hub({REPOSITORY: files})) as hub:
-        hub.sizes = {"a.safetensors": 7 * 10**9, "b.safetensors": 6 * 10**9}
-        use(hub, tmp_path / "home", monkeypatch)
-        yield hub
-
-
-@pytest.fixture
-def tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything that renting takes is installed."""
-    monkeypatch.setattr("control.preflight.site.shutil.which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr("control.preflight.site.importlib.util.find_spec", lambda _: object())
-
-
-def quota(offers: Sequence[Offer], limit: float = 1e6, used: float | None = 0.0) -> QuotaAnswer:
-    """One quota for all offers, of which each node takes a unit."""
-    pool = SupplyPool("aws/all", limit, "nodes", {each.key: 1.0 for each in offers}, "a quota")
-    return QuotaAnswer((Quota(pool, used, "a page"),))
-
-
-def walked(planned: Planned, address: str = PUBLIC, cloud: Cloud | None = None, **site: object) -> dict[str, Finding]:
-    site = {"readers": {"aws": CloudReader(quota)}, **site}
-    there: dict[str, Callable[[], Cloud]] = {"aws": lambda: cloud or FakeCloud("aws", {})}
-    found = list(preflight(planned, Site(address, there, NOW, **site)))  # type: ignore[arg-type]
-    assert len({(each.name, each.subject) for each in found}) == len(found), "each thing is looked at once"
-    of_name: dict[str, Finding] = {}
-    for each in found:  # of several GPUs the first that fails
-        if of_name.setdefault(each.name, each).status is not Status.FAIL:
-            of_name[each.name] = each
-    return of_name
-
-
-def failing(found: dict[str, Finding]) -> set[str]:
-    return {name for name, each in found.items() if each.status is Status.FAIL}
+from tests.control.planning.worlds import planned, world_of
+from tests.control.preflight.launches import (
+    NOW,
+    PEERED,
+    PUBLIC,
+    REPOSITORY,
+    SPEC,
+    broken_config,
+    broken_index,
+    failing,
+    gated,
+    moved,
+    other_config,
+    quota,
+    spread,
+    too_large,
+    walked,
+    with_gpu,
+    without,
+    without_config,
+)
+from tests.hub_server import Hub
 
 
 @pytest.mark.usefixtures("tools")
@@ -249,12 +204,6 @@ def test_an_image_must_be_in_the_region_and_fit_the_disk(
     assert unknown["image.region"].status is Status.UNKNOWN
 
 
-def with_gpu(made: Planned, cloud: str, name: str) -> Planned:
-    """The plan with another GPU at another cloud."""
-    instances = [replace(each, zone=f"{cloud}/a", nodes={f"{name}:1/n10": 1}) for each in made.plan.instances]
-    return replace(made, plan=replace(made.plan, instances=tuple(instances)))
-
-
 @pytest.mark.parametrize(
     ("cloud", "name", "image", "status"),
     [
@@ -284,43 +233,6 @@ def test_an_old_image_is_found_before_it_is_rented(made: Planned, monkeypatch: p
     monkeypatch.setitem(ENGINES, "torch", replace(ENGINES["torch"], cuda=None))
     (unstated,) = of_drivers(with_gpu(made, "aws", "L4"), "aws", "")
     assert unstated.status is Status.UNKNOWN
-
-
-def without_config(hub: Hub) -> None:
-    hub.files = {REPOSITORY: {"tokenizer.json": b"{}"}}
-
-
-def other_config(hub: Hub) -> None:
-    other = json.dumps(CONFIG | {"num_hidden_layers": 36}).encode()
-    hub.files = {REPOSITORY: {**hub.files[REPOSITORY], "config.json": other}}
-
-
-def without(name: str) -> Callable[[Hub], None]:
-    def remove(hub: Hub) -> None:
-        files = hub.files[REPOSITORY]
-        hub.files = {REPOSITORY: {each: files[each] for each in files if each != name}}
-
-    return remove
-
-
-def gated(hub: Hub) -> None:
-    hub.token = "secret"  # noqa: S105
-
-
-def moved(hub: Hub) -> None:
-    hub.files = {"openai/elsewhere": hub.files[REPOSITORY]}
-
-
-def too_large(hub: Hub) -> None:
-    hub.sizes = {"a.safetensors": int(100e9), "b.safetensors": 1}
-
-
-def broken_index(hub: Hub) -> None:
-    hub.files = {REPOSITORY: {**hub.files[REPOSITORY], "model.safetensors.index.json": b"[1]"}}
-
-
-def broken_config(hub: Hub) -> None:
-    hub.files = {REPOSITORY: {**hub.files[REPOSITORY], "config.json": b"[1]"}}
 
 
 @pytest.mark.usefixtures("tools")
@@ -377,29 +289,6 @@ def test_images_are_not_vouched_for(made: Planned, hub: Hub) -> None:
     found = walked(made, images={"aws": "ami-0123"})
     assert found["image.region"].status is Status.UNKNOWN
     assert failing(found) == set()
-
-
-def spread(made: Planned, *zones: str, reach: Reach = Reach(), mode: str = "zones") -> Planned:  # noqa: B008
-    """The plan with its legs in these zones, one after the other."""
-    route = made.plan.flows[0].route
-    legs = made.world.recipe.served[0].routes()[0].legs
-    one, places = made.world.quotes.offers[0], [zone.split("/") for zone in zones]
-    offers = [replace(one, cloud=cloud, region=region, zone=region) for cloud, region in places]
-    world = replace(
-        made.world,
-        quotes=replace(made.world.quotes, offers=tuple(offers)),
-        fleet=replace(made.world.fleet, sources=replace(made.world.fleet.sources, reach=reach)),
-    )
-    instances = [
-        replace(made.plan.instances[0], zone=zone, units_per_s={leg.work_class: 1.0})
-        for zone, leg in zip(zones, legs, strict=True)
-    ]
-    at = zones if mode == "zones" else ("",) * len(zones)
-    plan = replace(made.plan, instances=tuple(instances), flows=(Flow(route, at, 1.0, 0.0),))
-    return Planned(world, plan)
-
-
-PEERED = Reach((frozenset({"aws/us-east-1", "aws/us-east-2"}),))
 
 
 @pytest.mark.parametrize(
