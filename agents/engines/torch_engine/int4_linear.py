@@ -99,7 +99,7 @@ def _works(device: str, group: int) -> bool:
     rows = torch.randn(3, inputs, generator=generator).to(device=device, dtype=torch.bfloat16)
     try:
         ours = _int4_linear(matrix, None)(rows).float()
-    except RuntimeError as error:
+    except (RuntimeError, AttributeError) as error:  # an older torch has no such operation
         why = str(error).partition("\n")[0]
     else:
         expected = functional.linear(rows.float(), matrix.unpacked(slice(0, outputs), torch.float32))

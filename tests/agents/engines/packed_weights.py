@@ -218,7 +218,7 @@ _WIDE = {"moe_intermediate_size": 64}
 _LARGE = {"hidden_size": 192, "intermediate_size": 256}
 """So that a scale for each output is as little beside the weights as in models that are published, nearly."""
 FORMATS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
-    "mxfp4 gpt-oss": save_packed,
+    "mxfp4, gpt-oss": save_packed,
     "fp8 blocks, llama": partial(save_in, FP8_BLOCKS, "llama-tied-biased"),
     "fp8 blocks, phi3": partial(save_in, FP8_BLOCKS, "phi3"),
     "fp8 blocks, qwen3-moe": partial(save_in, FP8_BLOCKS, "qwen3-moe"),
@@ -241,3 +241,15 @@ FORMATS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
     "nvfp4 packed, phi3": partial(save_in, nvfp4(compressed_tensors=True), "phi3"),
 }
 """Format and family → saves a model unpacked and packed."""
+OTHERS: dict[str, Callable[[Path], tuple[Path, Path]]] = {
+    "fp8 blocks, qwen2": partial(save_in, FP8_BLOCKS, "qwen2"),
+    "fp8 matrices, qwen3": partial(save_in, FP8_WHOLE, "qwen3"),
+    "int8 packed, mistral": partial(save_in, int_packed(8, 64), "mistral"),
+    "int8 outputs, phi3": partial(save_in, INT8, "phi3"),
+    "gptq int8, qwen3-moe": partial(save_in, gptq(8, 32), "qwen3-moe"),
+    "nvfp4 modelopt, llama": partial(save_in, nvfp4(compressed_tensors=False), "llama"),
+    "nvfp4 packed, mistral": partial(save_in, nvfp4(compressed_tensors=True), "mistral"),
+    "nvfp4 packed, qwen2": partial(save_in, nvfp4(compressed_tensors=True), "qwen2"),
+    "nvfp4 modelopt, qwen3": partial(save_in, nvfp4(compressed_tensors=False), "qwen3"),
+}
+"""The same of what else is declared, whose parts are all among FORMATS."""

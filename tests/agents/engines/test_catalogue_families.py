@@ -10,7 +10,9 @@ from transformers import Phi3Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from agents.engines.torch_engine.decoder_config import decoder_config
-from tests.agents.engines.tiny_models import LONG, SIZES
+from templates_lib.models.catalogue import load_models
+from templates_lib.values.engines import support_of
+from tests.agents.engines.tiny_models import LONG, MODELS, SIZES
 
 FACTS = sorted(path.name for path in files("templates_lib").joinpath("data", "models").iterdir() if path.is_file())
 
@@ -22,6 +24,14 @@ def test_every_model_of_the_catalogue_is_read(name: str) -> None:
     assert config.layers == raw["num_hidden_layers"]
     assert config.heads % config.kv_heads == 0
     assert (config.experts is not None) == ("num_experts_per_tok" in raw)
+
+
+def test_the_families_that_are_declared_are_those_that_are_tried() -> None:
+    tried = {config.model_type for config, _, _ in MODELS.values()}
+    assert tried == support_of("torch").families
+    for model in load_models().values():
+        assert model.stored is not None
+        assert model.stored.family in tried
 
 
 @pytest.mark.parametrize("original", [32, 256])

@@ -19,8 +19,10 @@ from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from templates_lib.models.held_model import held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.values.engine_support import PLAIN_BYTES
+from templates_lib.values.engines import support_of
 from templates_lib.values.stored_weights import StoredWeights
-from tests.agents.engines.packed_weights import FORMATS
+from tests.agents.engines.packed_weights import FORMATS, OTHERS
 from tests.agents.engines.pipelines import CPU, Pipeline, Running, hand_over
 from tests.agents.engines.shards import ranks
 from tests.agents.engines.tiny_models import assert_same, prompt_of, reference
@@ -38,14 +40,26 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     @cache
     def made(name: str) -> tuple[Checkpoint, Expected]:
         folder: Path = tmp_path_factory.mktemp("packed")
-        plain, packed = FORMATS[name](folder)
+        plain, packed = (FORMATS | OTHERS)[name](folder)
         model = AutoModelForCausalLM.from_pretrained(plain, dtype=torch.float32).eval()
         return open_checkpoint(packed), reference(model, PROMPT, TOKENS)
 
     return made
 
 
-@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_that_is_declared_is_tried_in_every_family_that_has_it() -> None:
+    support = support_of("torch")
+    tried = set()
+    for form, family in (name.split(", ") for name in FORMATS | OTHERS):
+        tried.add((next(word for word in form.split() if word in support.weights), family.replace("-", "_")))
+    quantised = support.weights.keys() - PLAIN_BYTES
+    declared = {
+        (each, family) for each in quantised for family in support.families or () if support.reads(family, each)
+    }
+    assert tried == declared
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_tokens_are_those_of_transformers_with_decode_in_another_cut(saved: Saved, name: str) -> None:
     checkpoint, expected = saved(name)
     layers = decoder_config(checkpoint.config).layers
