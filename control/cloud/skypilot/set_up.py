@@ -1,18 +1,16 @@
-"""Set-up of a node at its launch: the agent's code, its requirements, its secrets.
+"""Set-up of a node at its launch: the agent's wheel, its requirements, its secrets.
 
-A node runs the code of the control plane that started it, whatever has been published. Secrets travel in a file of
-their own over the connection that SkyPilot copies files with: they are in no argument, no log, no task and no database
-of SkyPilot's. The node removes the file as it reads it, and so does the control plane once the node is up.
+A node installs the wheel of the control plane that started it, whatever has been published, once its hash is checked.
+Secrets travel in a file of their own over the connection that SkyPilot copies files with: they are in no argument, no
+log, no task and no database of SkyPilot's. The node removes the file as it reads it, and so does the control plane once
+the node is up.
 """
 
 import importlib.metadata
-import importlib.util
-import io
 import os
 import re
 import shlex
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,11 +18,10 @@ from pathlib import Path
 from secrets import token_hex
 
 from control.cloud.node import NodeRequest
+from control.cloud.skypilot.agent_wheel import DISTRIBUTION, agent_wheel
 from control.cloud.skypilot.home import SkyPilotHome
 from templates_lib.values.engines import ENGINES, environments
 
-DISTRIBUTION = "medley-serving"
-_PACKAGES = ("agents", "templates_lib")
 SET_UP_FAILED = "medley: the set-up of this node has failed"
 """Begins the last line of a set-up that fails: the control plane looks for it in the node's log."""
 _DRIVER = """\
@@ -42,8 +39,17 @@ _SET_UP = """\
 (
 set -eu
 trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
-{driver}mkdir -p "$HOME/.medley/code"
-tar -xzf "$HOME/.medley/code.tar.gz" -C "$HOME/.medley/code"
+{driver}wheel="$HOME/.medley/{wheel}"
+if ! echo "{sha256}  $wheel" | sha256sum --check --status; then
+    found="$(sha256sum < "$wheel" | cut -d ' ' -f 1)"
+    echo "medley: {wheel} has the hash $found, and {sha256} was sent: it was damaged or replaced; launch again" >&2
+    exit 1
+fi
+install_agent() {{
+    rm -rf "$HOME/.medley/code"
+    "$1" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --target "$HOME/.medley/code" "$wheel"
+    echo "$1" > "$HOME/.medley/python"
+}}
 cat > "$HOME/.medley/meets.py" <<'MEDLEY_END'
 import importlib.metadata, sys
 from pip._vendor.packaging.requirements import Requirement
@@ -59,7 +65,7 @@ for wanted in map(Requirement, sys.argv[1:]):
 MEDLEY_END
 for python in "$HOME/.medley/venv/bin/python" python3 python3.13 python3.12 python3.11; do
     if command -v "$python" > /dev/null && "$python" "$HOME/.medley/meets.py" {requirements}; then
-        command -v "$python" > "$HOME/.medley/python"
+        install_agent "$(command -v "$python")"
         exit 0
     fi
 done
@@ -67,11 +73,11 @@ export PATH="$HOME/.local/bin:$PATH"
 command -v uv > /dev/null || curl -LsSf https://astral.sh/uv/install.sh | sh
 uv venv --quiet --seed --python 3.12 "$HOME/.medley/venv"
 uv pip install --quiet --python "$HOME/.medley/venv/bin/python" {requirements}
-echo "$HOME/.medley/venv/bin/python" > "$HOME/.medley/python"
+install_agent "$HOME/.medley/venv/bin/python"
 )
 """
-"""Shell script that looks at the driver before anything is installed, and takes the first Python with what the agent
-needs, as in an image made for it, or makes one."""
+"""Shell script that looks at driver and wheel before anything is installed, and takes the first Python with what the
+agent needs, as in an image made for it, or makes one."""
 _SET_UP_ENGINE = """\
 (
 set -eu
@@ -121,6 +127,8 @@ class LaunchFiles:
     """Path on the node → path here."""
     directory: Path
     """Directory of this launch alone."""
+    sha256: str
+    """Hash of the wheel that the node installs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +141,10 @@ class SetUp:
         directory = Path(tempfile.mkdtemp(prefix=f"{request.name}.", dir=self.home.launches))
         secrets = "".join(f"{_assigned(name, value.reveal())}\n" for name, value in sorted(request.secrets.items()))
         _write(directory / "secrets", secrets.encode())
-        code = self.home.path / "code.tar.gz"
-        content = agent_code()
-        if not code.exists() or code.read_bytes() != content:
-            _write(code, content)
+        wheel = agent_wheel()
+        path = self.home.path / wheel.name
+        if not path.exists() or path.read_bytes() != wheel.content:
+            _write(path, wheel.content)
         return LaunchFiles(
             set_up=_NEXT.join(part.rstrip() for part in _set_up(request)),
             run=_RUN.format(
@@ -147,8 +155,9 @@ class SetUp:
                 ),
                 command=shlex.join(request.command),
             ),
-            files={"~/.medley/code.tar.gz": str(code), "~/.medley/secrets": str(directory / "secrets")},
+            files={f"~/.medley/{wheel.name}": str(path), "~/.medley/secrets": str(directory / "secrets")},
             directory=directory,
+            sha256=wheel.sha256,
         )
 
     def forget(self, name: str) -> None:
@@ -160,7 +169,10 @@ class SetUp:
 
 def _set_up(request: NodeRequest) -> Iterator[str]:
     """Yield the set-up of the agent, and of each engine of the node that has an environment of its own."""
+    wheel = agent_wheel()
     yield _SET_UP.format(
+        wheel=wheel.name,
+        sha256=wheel.sha256,
         requirements=shlex.join(agent_requirements()),
         failed=SET_UP_FAILED,
         driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
@@ -176,39 +188,12 @@ def _set_up(request: NodeRequest) -> Iterator[str]:
         )
 
 
-def agent_code() -> bytes:
-    """A gzipped tar of the packages that a node runs, always the same bytes for the same code."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=6) as archive:
-        for package in _PACKAGES:
-            spec = importlib.util.find_spec(package)
-            if spec is None or not spec.submodule_search_locations:
-                raise ModuleNotFoundError(f"the package {package} is not installed")
-            root = Path(next(iter(spec.submodule_search_locations)))
-            for path in sorted(root.rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    archive.add(path, f"{package}/{path.relative_to(root)}", filter=_plain)
-    return _without_time(content.getvalue())
-
-
 def agent_requirements() -> tuple[str, ...]:
     """List the agent's requirements, as this distribution states them."""
     stated = importlib.metadata.requires(DISTRIBUTION) or []
     of_agent = [text for text in stated if re.search(r"extra == .agent.", text)]
     core = [text for text in stated if "extra ==" not in text and re.match(r"(msgspec|numpy|psutil)\b", text)]
     return tuple(sorted(text.partition(";")[0].strip() for text in (*core, *of_agent)))
-
-
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    info.mtime = info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    info.mode = 0o644
-    return info
-
-
-def _without_time(gzipped: bytes) -> bytes:
-    """Bytes 4 to 8 of a gzip file are the time at which it was made."""
-    return gzipped[:4] + bytes(4) + gzipped[8:]
 
 
 def _assigned(name: str, value: str) -> str:

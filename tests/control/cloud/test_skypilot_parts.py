@@ -1,10 +1,11 @@
 """The adapter's own decisions, with SkyPilot's answers as given: what is cached, what is left over, what is sent."""
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
+import zipfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +17,7 @@ import yaml
 
 from control.cloud.errors import GiveUpError, RetryLaterError, StockOutError, UnauthorisedError
 from control.cloud.node import CloudNodeState
+from control.cloud.skypilot.agent_wheel import agent_wheel
 from control.cloud.skypilot.cloud import SkyPilotCloud
 from control.cloud.skypilot.fleet import SkyPilotFleet
 from control.cloud.skypilot.home import SkyPilotHome
@@ -72,6 +74,9 @@ class Answers(SdkProcess):
 
     def count(self, kind: type) -> int:
         return sum(isinstance(call, kind) for call in self.asked)
+
+
+WHEEL = f"~/.medley/{agent_wheel().name}"
 
 
 @pytest.fixture
@@ -226,8 +231,30 @@ def test_what_is_staged_runs_the_command_with_its_secrets_which_nothing_else_hol
     assert done.stdout == 'it\'s a "secret" $x 10.0.0.7 $HOME\n'
     assert not (node / ".medley" / "secrets").exists()
     assert (node / ".medley" / "code" / "agents" / "node" / "__main__.py").is_file()
+    (about,) = (node / ".medley" / "code").glob("medley_serving-*.dist-info")
+    assert (about / "METADATA").read_text().count("Name: medley-serving\n") == 1
     SetUp(home).forget("medley-i1-0-0")
     assert list(home.launches.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [b"another wheel", None])
+def test_a_wheel_that_is_not_the_one_that_was_sent_is_not_installed(
+    home: SkyPilotHome, tmp_path: Path, damage: bytes | None
+) -> None:
+    sent = SetUp(home).stage(request(command=("true",)))
+    wheel = tmp_path / WHEEL.removeprefix("~/")
+    wheel.parent.mkdir()
+    if damage is not None:
+        wheel.write_bytes(damage)
+    environment = {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    script, merged = ("bash", "-c", sent.set_up), subprocess.STDOUT
+    done = subprocess.run(script, env=environment, stdout=subprocess.PIPE, stderr=merged, text=True, check=False)
+    assert done.returncode != 0
+    assert {path.name for path in wheel.parent.iterdir()} == ({wheel.name} if damage else set())
+    cloud, _ = adapter(home, {Tail: Text(f"Instances are ready\n{done.stdout}")})
+    why = cloud.failure(NODE, START)
+    assert f"{sent.sha256} was sent" in why
+    assert hashlib.sha256(damage or b"").hexdigest() in why or damage is None
 
 
 SMI = 'echo "{0}"; echo "{0}"'
@@ -256,7 +283,7 @@ def test_a_set_up_that_fails_says_why_in_the_last_lines_of_the_nodes_log(
             (programs / name).chmod(0o755)
     sent = SetUp(home).stage(replace(request(command=("true",)), least_driver=580))
     (node / ".medley").mkdir(parents=True)
-    shutil.copy(sent.files["~/.medley/code.tar.gz"], node / ".medley" / "code.tar.gz")
+    shutil.copy(sent.files[WHEEL], node / ".medley")
     own = "" if installer else f":{Path(sys.executable).parent}"
     environment = {"HOME": str(node), "PATH": f"{programs}{own}:/usr/bin:/bin"}
     script, merged = ("bash", "-c", sent.set_up), subprocess.STDOUT
@@ -308,11 +335,13 @@ def test_a_node_that_does_not_reach_a_control_plane_that_was_away_gets_time_to(h
 
 
 def test_the_agents_code_is_packed_alike_each_time_and_holds_no_control_plane(home: SkyPilotHome) -> None:
-    first, second = (SetUp(home).stage(request(name)).files["~/.medley/code.tar.gz"] for name in ("a", "b"))
-    assert first == second
-    with tarfile.open(first) as archive:
-        names = archive.getnames()
-    assert {name.partition("/")[0] for name in names} == {"agents", "templates_lib"}
+    first, second = (SetUp(home).stage(request(name)) for name in ("a", "b"))
+    assert (first.files[WHEEL], first.sha256) == (second.files[WHEEL], second.sha256)
+    content = agent_wheel.__wrapped__().content
+    assert hashlib.sha256(content).hexdigest() == first.sha256
+    with zipfile.ZipFile(first.files[WHEEL]) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"agents", "templates_lib"}
     assert not any("__pycache__" in name for name in names)
     needed = {requirement.partition("<")[0].partition(">")[0] for requirement in agent_requirements()}
     assert {"torch", "pyzmq", "msgspec", "safetensors"} <= needed
