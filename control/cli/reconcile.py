@@ -10,8 +10,8 @@ import typer
 from control.cli.acting import home
 from control.cli.options import DatabaseOption
 from control.lifecycle.fleet import FleetMode
+from templates_lib.values.ways import HUB_PORT, REGISTRY_PORT
 
-HUB_PORT, REGISTRY_PORT = 7501, 7502
 AddressOption = Annotated[
     str, typer.Option(help="Host name or address by which nodes of other machines reach the control plane.")
 ]

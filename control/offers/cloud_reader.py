@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from control.offers.firewall import Firewall
 from control.offers.quota import QuotaAnswer
 from templates_lib.values.offer import Offer
 
@@ -18,3 +19,6 @@ class CloudReader:
     image_gib: Callable[[str, str], int | None] | None = None
     """Returns the GiB of an image's root disk, by image and region, or None where there is no such image for this
     account; None: the cloud is not asked."""
+    firewall: Callable[[str], Firewall | None] | None = None
+    """Returns the firewall that SkyPilot's settings name for nodes in a region; None: they name none, or there is no
+    such. None instead of the function: the cloud is not asked."""

@@ -13,6 +13,7 @@ from control.cloud.port import Cloud
 from control.offers.cloud_reader import CloudReader
 from control.preflight.drivers import of_drivers
 from control.preflight.finding import Finding, Status
+from control.preflight.firewalls import of_firewalls
 from control.preflight.networks import of_flows, of_gateways
 from control.preflight.places import of_image, of_machines
 from control.preflight.planned import Planned
@@ -50,6 +51,7 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
             yield from of_quotas(planned, cloud, site.readers.get(cloud))
             yield from of_machines(planned, cloud, site.readers.get(cloud))
             yield from of_drivers(planned, cloud, site.images.get(cloud, ""))
+            yield from of_firewalls(planned, cloud, site.readers.get(cloud), _resolved(site.address))
         if cloud in site.images:
             yield from of_image(planned, cloud, site.images[cloud], site.readers.get(cloud))
     if planned.elsewhere:
@@ -88,6 +90,15 @@ def _account(cloud: str, site: Site, has_tools: bool) -> Iterator[Finding]:
     else:
         what = f"it answers, and lists {len(nodes)} of our nodes; rights to rent show at the first launch"
         yield Finding(name, cloud, Status.PASS, what)
+
+
+def _resolved(given: str) -> tuple[IPv4Address | IPv6Address, ...]:
+    """Return the addresses of a name; none where it is none, which `_address` says."""
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(given, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return ()
+    return tuple(ip_address(str(each).partition("%")[0]) for each in sorted(found))
 
 
 def _address(planned: Planned, given: str) -> Finding:

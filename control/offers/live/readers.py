@@ -5,6 +5,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from control.offers.cloud_reader import CloudReader
+from control.offers.live.aws_firewall import aws_firewall
 from control.offers.live.aws_places import aws_image_gib, aws_sold
 from control.offers.live.aws_quotas import aws_quotas
 from control.offers.live.gcp_places import gcp_sold
@@ -18,7 +19,12 @@ R = TypeVar("R")
 def cloud_readers(environment: Mapping[str, str]) -> dict[str, CloudReader]:
     """Return them by cloud. `environment`: of the process; boto3 reads it by itself."""
     return {
-        "aws": CloudReader(_installed(aws_quotas), _installed(aws_sold), _installed(aws_image_gib)),
+        "aws": CloudReader(
+            _installed(aws_quotas),
+            _installed(aws_sold),
+            _installed(aws_image_gib),
+            _installed(partial(aws_firewall, environment=environment)),
+        ),
         "gcp": CloudReader(
             _installed(partial(gcp_quotas, environment=environment)),
             _installed(partial(gcp_sold, environment=environment)),

@@ -24,6 +24,7 @@ from control.executor.wind_down import wind_down
 from control.hub.gpu_check import other_gpus
 from control.lifecycle.event import Event, EventKind
 from control.offers.cloud_reader import CloudReader
+from control.offers.firewall import Firewall, Opening
 from control.preflight.planned import Planned
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.cuda import TORCH_BUILD
@@ -140,6 +141,11 @@ def two_regions(launch: Launch) -> None:
     launch.image(45)
 
 
+def shut(_: str) -> Firewall:
+    """Nobody but machines of its own are let in, and SSH."""
+    return Firewall("nodes", (Opening(0, 65535, "nodes"), Opening(22, 22, "0.0.0.0/0")))
+
+
 APART = ("aws/us-east-2", "aws/us-east-1")
 BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
     "skypilot-missing": ("tool.skypilot", patched("control.preflight.site.importlib.util.find_spec", is_there)),
@@ -159,6 +165,7 @@ BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
     "address-is-loopback": ("network.address", at("127.0.0.1")),
     "address-is-unspecified": ("network.address", at("0.0.0.0")),  # noqa: S104
     "address-not-resolved": ("network.address", at("no such host.invalid")),
+    "firewall-shuts-gateways-out": ("firewall.nodes", lambda launch: launch.reading(firewall=shut)),
     "networks-apart": ("flows.reach", through(*APART)),
     "networks-apart-in-mode-paper": ("flows.reach", through(*APART, mode="paper")),
     "gateways-elsewhere": ("gateways.reach", through(APART[0], APART[0], reach=Reach((), "gcp"))),
