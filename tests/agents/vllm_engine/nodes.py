@@ -26,10 +26,11 @@ class VllmNode:
     context_tokens: int
     gateway: KeyPair = field(default_factory=KeyPair.generate)
     options: tuple[str, ...] = ()
+    asked_blocks: int = KV_BLOCKS
 
     @property
     def kv_blocks(self) -> int:
-        return KV_BLOCKS // 2
+        return self.asked_blocks // 2
 
     @property
     def peers(self) -> list[int]:
@@ -49,7 +50,7 @@ class VllmNode:
         return (self.folder / "vllm.log").read_text()
 
     def __enter__(self) -> "VllmNode":
-        node = NodeLimits("node", 1.0, batch_cap=8, chunk_tokens=24, kv_blocks=KV_BLOCKS)
+        node = NodeLimits("node", 1.0, batch_cap=8, chunk_tokens=24, kv_blocks=self.asked_blocks)
         layout = PipelineLayout(self.model, ((node,),), 16, self.context_tokens, self.vocabulary)
         told = InstanceFile(layout, {self.gateway.public: "gateway"}, {})
         (self.folder / "vllm.json").write_bytes(msgspec.json.encode(told))

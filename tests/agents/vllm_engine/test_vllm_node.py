@@ -215,6 +215,16 @@ def test_a_model_that_does_not_fit_says_so_by_its_exit_status(
         assert "load at most" in node.log
 
 
+@pytest.mark.slow
+def test_memory_that_runs_out_in_one_of_its_processes_is_told_by_its_exit_status(
+    tmp_path: Path, model: tuple[PreTrainedModel, Path]
+) -> None:
+    options = ("--tensor-parallel", "2")
+    with VllmNode(tmp_path, model[1], "tiny", VOCABULARY, CONTEXT, options=options, asked_blocks=10**12) as node:
+        assert node.process.wait(LOAD_TIMEOUT_S) == errno.ENOMEM
+        assert "vllm: OutOfMemoryError: " in node.log
+
+
 def test_it_drains_and_ends_when_told(node: VllmNode) -> None:
     """Last of those that use it."""
 
