@@ -1,6 +1,7 @@
 """The processes that vLLM computes in, where they are not this one: whether they live, and why they do not."""
 
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -15,6 +16,7 @@ FAULTS = "MEDLEY_VLLM_FAULTS"
 """Names, in the environment of workers that start, the folder where they write why they do not."""
 _ENDING_S = 1.0
 """A worker that fails takes others with it; within this, the one that was first has ended."""
+_LOOK_S = 0.02
 _NO_MEMORY = (OUT_OF_MEMORY, "can't allocate memory", "cannot allocate memory", "cuda_error_out_of_memory")
 """What allocators write, in lower case, in errors that come as text from another process."""
 
@@ -33,13 +35,19 @@ class Workers:
         """Return what an error of the engine comes from: a worker that ended, or memory that ran out."""
         if isinstance(error, OutOfMemoryError) or not self._processes:
             return told_memory(error)
-        wait([process.sentinel for process in self._processes], _ENDING_S)
-        ended = self._ended()
-        return told_memory(error) if ended is None else ended
+        has_ended = wait([process.sentinel for process in self._processes], _ENDING_S)
+        return self._end() if has_ended else told_memory(error)
 
     def _await_end(self) -> Exception:
         wait([process.sentinel for process in self._processes])
-        return self._ended() or RankLostError("a worker of vLLM ended")
+        return self._end()
+
+    def _end(self) -> Exception:
+        """Return why one has ended, whose status vLLM's own watch may be taking at this moment."""
+        last = time.monotonic() + _ENDING_S
+        while (ended := self._ended()) is None and time.monotonic() < last:
+            time.sleep(_LOOK_S)
+        return ended or RankLostError("a worker of vLLM ended")
 
     def _ended(self) -> Exception | None:
         """Return why the first of those ended that did so by a signal, or else any of them; None: all live."""

@@ -6,11 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.engines.errors import OutOfMemoryError
 from agents.vllm_engine.exchange import KvFacts
 from agents.vllm_engine.host_kv import HostKv, empty_kv
 from agents.vllm_engine.kv_ranks import Heads, KvLayers, Rank, WholeKv, whole_kv
-from agents.vllm_engine.workers import told_memory
 
 WINDOWS = (0, 5, 0, 5, 0)
 
@@ -73,15 +71,3 @@ def test_a_kv_cache_in_shared_memory_is_one_memory_wherever_it_is_opened() -> No
         pickle.loads(sent)  # noqa: S301
     with pytest.raises(TypeError):
         pickle.dumps(HostKv(torch.zeros(1)))
-
-
-@pytest.mark.parametrize(
-    ("text", "is_memory"),
-    [
-        ("Worker failed with error 'CUDA out of memory. Tried to allocate 2.00 GiB.'", True),
-        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes", True),
-        ("Worker failed with error 'no such layer'", False),
-    ],
-)
-def test_an_error_of_another_process_is_known_as_one_of_memory_by_what_it_says(text: str, is_memory: bool) -> None:
-    assert isinstance(told_memory(RuntimeError(text)), OutOfMemoryError) == is_memory
