@@ -268,7 +268,8 @@ def test_engines_are_held_to_what_they_declare() -> None:
     assert on("torch", "bf16") == on("sglang", "nvfp4") == on("vllm-stage", "mxfp4", "mamba") == set()
     assert on("vllm", "mxfp4") == on("vllm", "mxfp4", "gpt_oss") == set()
     assert on("vllm", "mxfp4", "mamba") == {"engine"}
-    assert on("torch", "nvfp4") == {"dtype"}  # it keeps none: a plan of an earlier release, whose bytes are too few
+    assert on("torch", "nvfp4") == set()
+    assert on("torch", "fp16") == {"dtype"}  # it makes bf16 of them: no plan of this release says that it keeps them
     assert on("torch", support_of("torch").weights["mxfp4"], "gpt_oss") == set()
     assert on("torch", "mxfp4", "mamba") == {"engine"}
     assert on("torch", "mxfp4", "llama") == {"engine"}  # it reads mxfp4 of gpt_oss alone
