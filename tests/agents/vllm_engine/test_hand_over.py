@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
 
 PAIRS = [("t1", "v1"), ("v2", "t1"), ("v1", "v2"), ("v2", "v1")]
 """Prefill and decode, ours (t), and vLLM (v) in one process or, `v2`, cut over two by heads."""
-PARTS = ("--parts", "2")
 
 
 @contextmanager
@@ -87,13 +86,12 @@ def test_cancels_amid_the_transfer_leave_nothing_held_on_either_side(
 
 
 def test_layers_with_a_window_hand_over_what_it_still_sees(tmp_path: Path) -> None:
-    """Prompts within the window, a little longer, and of many windows; heads of a size that the kernels have; in two
-    processes, each with half of the layers."""
+    """Prompts within the window, a little longer, and of many windows; heads of a size that the kernels have."""
     save_model("mistral", tmp_path / "mistral", head_dim=32)
     whole = Pipeline.load(open_checkpoint(tmp_path / "mistral"), [LAYERS])
     with stopped(Fleet(tmp_path, tmp_path / "mistral")) as fleet:
         fleet.add("t1", PREFILL, ((4, 2), ((1.0,), (1.0,))))
-        fleet.add_vllm("v1", DECODE, *PARTS)
+        fleet.add_vllm("v1", DECODE)
         fleet.publish()
         fleet.start_gateway(*QUICK)
         for prefill, decode in (("t1", "v1"), ("v1", "t1")):
