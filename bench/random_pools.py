@@ -24,7 +24,7 @@ from templates_lib.values.work import Phase
 
 MOST_REPLICAS, MOST_KINDS, MOST_NODES = 12, 3, 2
 UTILISATION = (0.3, 0.95)
-AMPLE = 8.0
+AMPLE = 3.0
 """Times the requests of the prefill instances that decode instances are there for where gaps are not looked at."""
 ZONE = "here"
 

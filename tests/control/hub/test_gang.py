@@ -105,8 +105,6 @@ def test_an_engine_that_cuts_no_tensors_may_be_parallel_in_other_ways() -> None:
     [
         ({"count": 2}, "over several nodes"),
         ({"dp": 2}, "several times"),
-        ({"batch_cap": 0, "tp": 2}, "prompts and answers apart"),
-        ({"chunk_tokens": 0, "pp": 2}, "prompts and answers apart"),
     ],
 )
 def test_an_engine_of_whole_models_has_one_node_that_it_cuts_itself(given: dict[str, int], how: str) -> None:
@@ -117,6 +115,8 @@ def test_an_engine_of_whole_models_has_one_node_that_it_cuts_itself(given: dict[
     (place,) = alone(on(tp=2, pp=2, ep=2)).places
     assert (place.shards, place.parts, place.whole_experts) == (2, 2, True)
     assert alone(on(batch_cap=0)).engine == alone(on(chunk_tokens=0)).engine == "vllm"
+    one_phase = alone(on(batch_cap=0, tp=2)).places + alone(on(chunk_tokens=0, pp=2)).places
+    assert [(place.shards, place.parts) for place in one_phase] == [(2, 1), (1, 2)]
     with pytest.raises(UnplaceableError, match=f"{how}.* engine vllm does not do"):
         on(**given)
     with pytest.raises(UnplaceableError, match="over several nodes"):
