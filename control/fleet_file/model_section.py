@@ -8,7 +8,7 @@ from control.fleet_file.demand_section import DemandSection
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
 from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, SpecSection, is_path, known, names_of
-from templates_lib.values.engines import DEFAULT_ENGINE, model_engines
+from templates_lib.values.engines import model_engines
 from templates_lib.values.slo import Slo
 from templates_lib.values.work import Phase
 
@@ -104,9 +104,10 @@ class ModelSection(SpecSection):
     """Compute prompts and answers on instances of their own."""
     aggregated: bool = False
     """Serve both on one instance; with `disaggregated` the planner chooses."""
-    engine: Annotated[str, RegisteredName(model_engines)] = DEFAULT_ENGINE
+    engine: Annotated[str, RegisteredName(model_engines)] | None = None
     """Engine that nodes run, and whose step times count. `vllm` serves whole models on rented nodes; `vllm-stage` is
-    planned anywhere, and run on nodes of this machine."""
+    planned anywhere, and run on nodes of this machine. Default: `torch`, and `vllm` on rented nodes alone for quantised
+    weights that `torch` would unpack in every step."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
     relative to the file. Default: where the model says."""

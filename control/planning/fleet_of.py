@@ -30,7 +30,8 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     hosts = own_hosts(file, document)
     apps, demand, notes = served_apps(file, document, own)
     machines, sources = local_machines(file), offer_sources(file, document)
-    settings, kept = _settings(file), _reconcile(file)
+    engines = {served.engine for app in apps for served in app.components}
+    settings, kept = _settings(file, engines), _reconcile(file)
     return Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, file.offers.disks), notes
 
 
@@ -58,12 +59,12 @@ def offer_sources(file: FleetFile, document: Document) -> OfferSources:
     )
 
 
-def _settings(file: FleetFile) -> Settings:
+def _settings(file: FleetFile, engines: Collection[str]) -> Settings:
     policy, solver = file.policy, file.solver
     return Settings(
         mode=policy.mode,
         utilisation_cap=policy.utilisation_cap,
-        startup_minutes=policy.startup_minutes + _install_minutes(file),
+        startup_minutes=policy.startup_minutes + _install_minutes(file, engines),
         adjustment_interval_minutes=policy.adjustment_interval_minutes,
         restart_hours=policy.restart_hours,
         survive=policy.survive,
@@ -87,12 +88,11 @@ def _settings(file: FleetFile) -> Settings:
     )
 
 
-def _install_minutes(file: FleetFile) -> float:
+def _install_minutes(file: FleetFile, engines: Collection[str]) -> float:
     """Return what the environments of engines add to the start-up of a rented node, of the model that waits longest."""
     if not any(cloud_kind(cloud.cloud).adapter == SKYPILOT for cloud in file.clouds):
         return 0.0
-    needed = environments(model.engine for model in file.models)
-    return max((each.minutes for each in needed.values()), default=0.0)
+    return max((each.minutes for each in environments(engines).values()), default=0.0)
 
 
 def _reconcile(file: FleetFile) -> ReconcileSettings:

@@ -25,7 +25,7 @@ from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.shapes import load_rates
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.config_fields import UnsupportedModelError
-from templates_lib.models.held_model import held_by, refusal
+from templates_lib.models.held_model import default_engine, held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 
@@ -39,7 +39,7 @@ def served_apps(
 ) -> tuple[tuple[App, ...], dict[str, Stated | Metered], tuple[str, ...]]:
     """The apps, the demand by app, and notes on what was left out of their traces. `own`: registered models, beside
     those of the catalogue. Raises SpecError with every file that cannot be used, at the line that names it."""
-    folder = Path(document.file).parent
+    folder, clouds = Path(document.file).parent, {each.cloud for each in file.clouds}
     registered = {model.name: model for model in own}
     apps: list[App] = []
     demand: dict[str, Stated | Metered] = {}
@@ -52,7 +52,8 @@ def served_apps(
             asked = located(at("demand", "trace"), _demand, section.demand, folder, notes)
             arrivals = located(at("demand", "arrivals"), _arrivals, section.demand.arrivals, folder, notes)
             model = located(at("model"), _model, section, folder, registered)
-            model = located(at("engine"), _held, section, model)
+            engine = section.engine or default_engine(clouds, model.stored)
+            model = located(at("engine"), _held, engine, section.served_name, model)
         except SpecError as error:
             problems += error.problems
             continue
@@ -63,7 +64,7 @@ def served_apps(
             shape,
             disaggregated=section.disaggregated,
             aggregated=section.aggregated,
-            engine=section.engine,
+            engine=engine,
             arrivals=arrivals,
         )
         why = phases_refused(whole)
@@ -96,12 +97,12 @@ def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnMode
         raise ValueError(f"{path}: {error}") from None
 
 
-def _held(section: ModelSection, model: ModelSpec) -> ModelSpec:
-    """The model as the section's engine holds it. Raises ValueError where it does not run it."""
-    why = None if model.stored is None else refusal(section.engine, section.served_name, model.stored)
+def _held(engine: str, name: str, model: ModelSpec) -> ModelSpec:
+    """The model as its engine holds it. Raises ValueError where it does not run it."""
+    why = None if model.stored is None else refusal(engine, name, model.stored)
     if why is not None:
         raise ValueError(why)
-    return held_by(section.engine, model)
+    return held_by(engine, model)
 
 
 def _demand(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | Metered:

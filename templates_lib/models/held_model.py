@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.engine_support import PLAIN_BYTES, EngineSupport
-from templates_lib.values.engines import ENGINES, EngineKind, support_at, support_of
+from templates_lib.values.engines import DEFAULT_ENGINE, ENGINES, EngineKind, support_at, support_of
 from templates_lib.values.stored_weights import StoredMatrices, StoredWeights
 
 
@@ -32,6 +32,24 @@ def held_by(engine: str, model: ModelSpec) -> ModelSpec:
         ffn_weight_bytes=model.ffn_weight_bytes + (routed if model.experts else dense),
         dense_ffn_weight_bytes=model.dense_ffn_weight_bytes + (dense if model.dense_layers else 0.0),
     )
+
+
+def default_engine(clouds: Collection[str], stored: StoredWeights | None) -> str:
+    """Return the engine of a model for which nobody names one, on nodes of these clouds: the first in the registry that
+    they all start and that multiplies the weights as they are stored; without any, `DEFAULT_ENGINE`, which cuts a model
+    over nodes."""
+    if stored is None or not clouds:
+        return DEFAULT_ENGINE
+    for name, kind in ENGINES.items():
+        supports = [support_at(name, cloud) for cloud in clouds]
+        if kind.computes and all(each is not None and _is_fast(each, stored) for each in supports):
+            return name
+    return DEFAULT_ENGINE
+
+
+def _is_fast(support: EngineSupport, stored: StoredWeights) -> bool:
+    is_run = _why_not("", support, "", stored) is None
+    return is_run and not any(support.weights.get(each, each) in support.unpacked for each in stored.formats)
 
 
 def refusal(engine: str, model: str, stored: StoredWeights) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from templates_lib.models.catalogue import load_models, measured_configs
-from templates_lib.models.held_model import held_by, refusal, refusal_at, refusal_of_node
+from templates_lib.models.held_model import default_engine, held_by, refusal, refusal_at, refusal_of_node
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel
@@ -46,6 +46,24 @@ def widening(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ENGINES, "wide", EngineKind("wide:load", (), support=support))
     plain = EngineSupport(families=frozenset({"llama"}), weights={"bf16": "bf16"}, tensor_parallel=False)
     monkeypatch.setitem(ENGINES, "plain", EngineKind("plain:load", (), support=plain, rented=plain))
+
+
+@pytest.mark.parametrize(
+    ("more", "clouds", "engine"),
+    [
+        ({}, ["aws"], "torch"),
+        (AWQ, ["aws"], "torch"),
+        (FP8, ["aws", "gcp"], "vllm"),
+        (FP8, ["aws", "local"], "torch"),
+        (FP8, ["owned"], "torch"),
+        (FP8, [], "torch"),
+    ],
+)
+def test_whose_engine_nobody_names_is_run_by_what_multiplies_its_weights_as_they_are(
+    more: Any, clouds: list[str], engine: str
+) -> None:
+    assert default_engine(clouds, stored(spec(**more))) == engine
+    assert default_engine(clouds, None) == "torch"
 
 
 @pytest.mark.usefixtures("widening")

@@ -33,10 +33,12 @@ def test_a_plan_costs_rent_and_disks_and_rent_alone_where_its_spec_says_so(datab
     nodes = sum(each.nodes for each in charged.offers)
     (size,) = {each.disk_gib for each in charged.instances}
     assert charged.disks_usd_per_hour == pytest.approx(nodes * size * 0.08 / 730)
-    assert charged.usd_per_hour == pytest.approx(charged.rent_usd_per_hour + charged.disks_usd_per_hour)
-    assert sum(each.usd_per_hour for each in charged.instances) == pytest.approx(charged.usd_per_hour)
+    of_nodes = charged.rent_usd_per_hour + charged.disks_usd_per_hour
+    assert charged.usd_per_hour == pytest.approx(of_nodes + charged.traffic_usd_per_hour)
+    assert sum(each.usd_per_hour for each in charged.instances) == pytest.approx(of_nodes)
     free = planned(database, world_of(tmp_path, spec + "offers: {disks: false}\n"))
-    assert (free.disks_usd_per_hour, free.usd_per_hour) == (0, free.rent_usd_per_hour)
+    assert free.disks_usd_per_hour == 0
+    assert free.usd_per_hour == pytest.approx(free.rent_usd_per_hour + free.traffic_usd_per_hour)
 
 
 TWO = {"one": ({"big:8/n100": 1}, [{"m/serve": 10.0}]), "four": ({"small:1/n100": 4}, [{"m/serve": 10.0}])}

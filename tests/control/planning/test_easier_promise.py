@@ -19,7 +19,7 @@ from tests.control.planning.worlds import KEEP_SPEC, NOON, ROUGHLY, world_of
 
 MODEL = "gpt-oss-20b"
 SHORT = KEEP_SPEC.format(keep="{percentile: 99}").replace("requests_per_s: 20", "requests_per_s: 5")
-"""Its nodes keep a time per token of 11 ms, and hardly any batch with it."""
+"""Its nodes keep a time per token of 9 ms, and hardly any batch with it."""
 
 
 def costs_of(database: Database, folder: Path, spec: str) -> tuple[ObjectiveCosts, Plan]:
@@ -39,7 +39,7 @@ def costs_of(database: Database, folder: Path, spec: str) -> tuple[ObjectiveCost
 def test_what_a_promise_leaves_unserved_could_be_served_with_less_of_it(
     module_database: Database, tmp_path: Path
 ) -> None:
-    costs, plan = costs_of(module_database, tmp_path, SHORT.replace("tpot_ms: 60", "tpot_ms: 11"))
+    costs, plan = costs_of(module_database, tmp_path, SHORT.replace("tpot_ms: 60", "tpot_ms: 9"))
     assert starved_models(costs.recipe, plan, costs.snapshot) == (MODEL,)
     begun: list[int] = []
     free, eased = easier_promises(costs, plan, lambda: begun.append(1))
