@@ -15,6 +15,7 @@ kind: Fleet
 name: eight
 models:
   - model: gpt-oss-20b
+    engine: vllm-stage
     slo: {ttft_ms: 1500, tpot_ms: 30, keep: throughput}
     workload: azure-code
     demand: {requests_per_s: 10}

@@ -17,6 +17,6 @@ def test_the_provider_carries_the_schema_as_it_is() -> None:
 
 def test_names_are_those_of_the_registries() -> None:
     known = json.loads(json_schema())["$defs"]
-    assert known["ModelSection"]["properties"]["engine"]["enum"] == list(model_engines())
+    assert known["ModelSection"]["properties"]["engine"]["anyOf"][0]["enum"] == list(model_engines())
     assert known["ForecastSection"]["properties"]["policy"]["enum"] == list(FORECASTS)
     assert known["Market"]["enum"] == list(Market)

@@ -18,6 +18,7 @@ kind: Fleet
 name: chat
 models:
   - model: gpt-oss-20b
+    engine: vllm-stage
     slo: {ttft_ms: 1500, tpot_ms: 60}
     workload: azure-conversation
     demand: {requests_per_s: 30}
@@ -70,13 +71,13 @@ def test_a_plan_uses_what_is_owned_first_and_rents_the_rest(tmp_path: Path, data
 @pytest.mark.parametrize(
     ("hosts", "line", "text"),
     [
-        (host(1) + host(1), 13, "h1 occurs twice"),
-        (host(1) + host(2, ", usd_per_hour: 1"), 13, "cost 0 and 1 $/h: state one price"),
-        (host(1).replace("L40S:1/n10", "L4O:1/n10"), 15, "did you mean"),
-        (host(1).replace(KEY, "none"), 15, "host_key is no public key"),
-        (host(1).replace("10.0.0.1", "-oProxyCommand=x"), 15, "is no address"),
-        (host(1).replace("host_key", "hostkey"), 15, "did you mean 'host_key'"),
-        ("    regions: [a]\n", 13, "hosts"),
+        (host(1) + host(1), 14, "h1 occurs twice"),
+        (host(1) + host(2, ", usd_per_hour: 1"), 14, "cost 0 and 1 $/h: state one price"),
+        (host(1).replace("L40S:1/n10", "L4O:1/n10"), 16, "did you mean"),
+        (host(1).replace(KEY, "none"), 16, "host_key is no public key"),
+        (host(1).replace("10.0.0.1", "-oProxyCommand=x"), 16, "is no address"),
+        (host(1).replace("host_key", "hostkey"), 16, "did you mean 'host_key'"),
+        ("    regions: [a]\n", 14, "hosts"),
     ],
 )
 def test_what_cannot_be_is_told_at_its_line(tmp_path: Path, hosts: str, line: int, text: str) -> None:

@@ -128,8 +128,8 @@ def on(cloud: str, gpu: str) -> Callable[[Launch], None]:
 
 
 def old_image(launch: Launch) -> None:
-    torch = replace(ENGINES["torch"], cuda=replace(TORCH_BUILD, least_driver=590))
-    launch.monkeypatch.setitem(ENGINES, "torch", torch)
+    newer = replace(ENGINES["vllm"], cuda=replace(TORCH_BUILD, least_driver=590))
+    launch.monkeypatch.setitem(ENGINES, "vllm", newer)
 
 
 def in_hub(change: Callable[[Hub], None]) -> Callable[[Launch], None]:
@@ -260,14 +260,14 @@ def set_up(home: Path, without: str = "", damaged: bool = False, **programs: str
     node = home / "node"
     script, environment = node_with(SkyPilotHome(home / "sky", "me"), node, frozenset({"vllm"}), **programs)
     if without:  # what is left is a machine that has all else
-        for name in ("bash", "sh", "mkdir", "tar", "gzip", "cat", "head", "dirname", "rm", "ln", "python3"):
+        for name in ("bash", "sh", "mkdir", "sha256sum", "cut", "cat", "head", "dirname", "rm", "ln", "python3"):
             there = shutil.which(name, path=environment["PATH"])
             if there is not None and not (node / "bin" / name).exists():
                 (node / "bin" / name).symlink_to(there)
         environment["PATH"] = f"{node}/bin"
     if damaged:
-        code = node / ".medley" / "code.tar.gz"
-        code.write_bytes(code.read_bytes()[: code.stat().st_size // 2])
+        (wheel,) = (node / ".medley").glob("*.whl")
+        wheel.write_bytes(wheel.read_bytes()[: wheel.stat().st_size // 2])
     bash = shutil.which("bash", path=os.environ["PATH"]) or "bash"
     done = run(f"exec {bash} -e <<'SCRIPT'\n{script}\nSCRIPT", environment)
     assert done.returncode != 0

@@ -227,10 +227,10 @@ def test_the_gpu_and_its_driver_must_do_for_the_engines_cuda(
 
 def test_an_old_image_is_found_before_it_is_rented(made: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
     newer = replace(TORCH_BUILD, least_driver=590)
-    monkeypatch.setitem(ENGINES, "torch", replace(ENGINES["torch"], cuda=newer))
+    monkeypatch.setitem(ENGINES, "vllm", replace(ENGINES["vllm"], cuda=newer))
     (found,) = of_drivers(with_gpu(made, "aws", "L4"), "aws", "")
     assert (found.status, "590" in found.detail, "580" in found.detail) == (Status.FAIL, True, True)
-    monkeypatch.setitem(ENGINES, "torch", replace(ENGINES["torch"], cuda=None))
+    monkeypatch.setitem(ENGINES, "vllm", replace(ENGINES["vllm"], cuda=None))
     (unstated,) = of_drivers(with_gpu(made, "aws", "L4"), "aws", "")
     assert unstated.status is Status.UNKNOWN
 
