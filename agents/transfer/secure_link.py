@@ -10,7 +10,7 @@ import hmac
 import os
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
@@ -42,44 +42,40 @@ class SecureLinkEnd(LinkEnd):
                     return
 
     def _send(self, parts: Sequence[memoryview], done: int) -> int:
-        sent = 0
-        try:
-            for part in behind(parts, done):
-                at = 0
-                while at < len(part) and sent < _AT_ONCE_BYTES:
-                    count = self._connection.send(part[at : at + _RECORD_BYTES])
-                    at, sent = at + count, sent + count
-                if at < len(part):
-                    break
-        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
-            pass
-        except OSError as error:
-            raise LinkLostError(str(error)) from error
-        return sent
+        return _moved(parts, done, lambda part: self._connection.send(part[:_RECORD_BYTES]))
 
     def _take(self, parts: Sequence[memoryview], done: int) -> int:
-        got = 0
-        try:
-            for part in behind(parts, done):
-                at = 0
-                while at < len(part) and got < _AT_ONCE_BYTES:
-                    count = self._connection.recv_into(part[at:])
-                    if not count:
-                        raise LinkLostError("the other end has closed the connection")
-                    at, got = at + count, got + count
-                if at < len(part):
-                    break
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass
-        except OSError as error:
-            raise LinkLostError(str(error)) from error
-        return got
+        return _moved(parts, done, self._received)
+
+    def _received(self, part: memoryview) -> int:
+        count = self._connection.recv_into(part)
+        if not count:
+            raise LinkLostError("the other end has closed the connection")
+        return count
 
     def _wait_for(self, size: int, timeout_s: float | None) -> None:
         """Waits for any bytes: how many of them it takes on the wire is TLS's matter."""
         del size
         if not self._connection.pending():
             super()._wait_for(1, timeout_s)
+
+
+def _moved(parts: Sequence[memoryview], done: int, move: Callable[[memoryview], int]) -> int:
+    """Return how many of the bytes behind `done` go now. `move`: the first of those it is given; how many they were."""
+    moved = 0
+    try:
+        for part in behind(parts, done):
+            rest = part
+            while rest:
+                if moved >= _AT_ONCE_BYTES:
+                    return moved
+                count = move(rest)
+                rest, moved = rest[count:], moved + count
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        pass
+    except OSError as error:
+        raise LinkLostError(str(error)) from error
+    return moved
 
 
 def secure_accept(connection: socket.socket, secret: bytes, handshake_s: float, stall_s: float) -> LinkEnd | None:

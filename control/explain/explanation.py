@@ -42,8 +42,9 @@ def explain(
     `plan` was made on `snapshot` with templates of `library` by `solve`. `no_way`: prices of crossings between networks
     that do not reach each other.
     """
-    missing = shortage(plan, snapshot, library, solve, joined(snapshot, no_way))
-    apart = networks_apart(plan, joined(snapshot, no_way), library, solve) if missing is None else None
+    together = joined(snapshot, no_way)
+    missing = shortage(plan, snapshot, library, solve, together)
+    apart = networks_apart(plan, together, library, solve) if missing is None else None
     savings = tuple(node_savings(plan, snapshot, library, solve, tuple(missing.nodes) if missing else ()))
     others = (runner_up(plan, snapshot, library, solve, used) for used in costliest(plan))
     by_cost = tuple(sorted(others, key=lambda r: (r.unmet_requests_per_s, r.more_objective)))

@@ -93,11 +93,9 @@ class KernelTables:
 @cache
 def kernel_tables(system: str, framework: str) -> KernelTables:
     """The tables of a system under a framework. Raises LookupError, saying how to get it, without the package."""
-    release = installed_release()
-    spec = find_spec(PACKAGE)
-    if not release or spec is None or not spec.submodule_search_locations:
+    release, root = installed_release(), _folder(system)
+    if not release:
         raise LookupError(NOT_INSTALLED)
-    root = Path(spec.submodule_search_locations[0]) / "systems" / "data" / system
     return KernelTables(
         system,
         framework,
@@ -113,10 +111,7 @@ def kernel_tables(system: str, framework: str) -> KernelTables:
 def timed_kernels(system: str) -> dict[str, dict[str, str]]:
     """Framework → kind of kernel (`gemm`, `attention`, …) → newest release of the framework that was timed on a system.
     Raises LookupError as `kernel_tables`. Nothing of the tables is read."""
-    spec = find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise LookupError(NOT_INSTALLED)
-    root = Path(spec.submodule_search_locations[0]) / "systems" / "data" / system
+    root = _folder(system)
     found: dict[str, dict[str, str]] = {}
     for kind, names in FILES.items():
         for framework in sorted({*FRAMEWORKS.values()}):
@@ -124,6 +119,14 @@ def timed_kernels(system: str) -> dict[str, dict[str, str]]:
             if folders:
                 found.setdefault(framework, {})[kind] = max((path.name for path in folders), key=_release_key)
     return found
+
+
+def _folder(system: str) -> Path:
+    """Where the package keeps what was timed on a system. Raises LookupError without the package."""
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise LookupError(NOT_INSTALLED)
+    return Path(spec.submodule_search_locations[0]) / "systems" / "data" / system
 
 
 def _all(folder: Path, name: str) -> list[Columns]:

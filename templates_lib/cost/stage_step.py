@@ -96,9 +96,12 @@ class StageStep:
 
     def _experts(self, model: ModelSpec, shard: LayerShard, experts: ExpertShard, rows: Floats) -> Floats:
         tokens = rows * experts.replicas
+        seconds = self.kernels.experts(model, shard, experts, tokens)
+        if model.dtype not in self.unpacked:
+            return seconds
         visited = distinct_experts(tokens * experts.active / experts.ranks, experts.local)
         weights = visited * experts.matrices * model.hidden_size * experts.width
-        return self.kernels.experts(model, shard, experts, tokens) + self._unpacking(model.dtype, weights, rows)
+        return seconds + self._unpacking(model.dtype, weights, rows)
 
     def _unpacking(self, dtype: str, weights: Floats | float, rows: Floats) -> Floats:
         """Widen weights before they are multiplied, for however many rows: a matter of the memory's bandwidth."""

@@ -46,10 +46,11 @@ class EngineKind:
 
 
 _PLAIN = {"fp32": "fp32", "bf16": "bf16", "fp16": "bf16"}
+_AS_STORED = _PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")}
 _LIKE_LLAMA = frozenset({"llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe"})
 _TORCH = EngineSupport(
     families=_LIKE_LLAMA | {"gpt_oss"},
-    weights=_PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")},
+    weights=_AS_STORED,
     only_of={"mxfp4": frozenset({"gpt_oss"})} | dict.fromkeys(("fp8", "int8", "int4", "nvfp4"), _LIKE_LLAMA),
     # What its operations read and write, in bf16 (`tests/agents/engines/test_unpacking.py` counts them).
     unpacked={"fp8": 19.0, "int8": 27.0, "mxfp4": 11.0, "nvfp4": 31.0},
@@ -72,7 +73,7 @@ _VLLM = EngineSupport(
             *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
         }
     ),
-    weights=_PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")},
+    weights=_AS_STORED,
     only_of={"mxfp4": frozenset({"gpt_oss"})},
     computes_in=frozenset({"fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4"}),
     data_parallel=False,
