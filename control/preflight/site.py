@@ -45,13 +45,14 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
         for finding in _tools():
             has_tools = has_tools and finding.status is Status.PASS
             yield finding
+    addresses = _resolved(site.address) if rented else ()
     for cloud in planned.elsewhere:
         yield from _account(cloud, site, has_tools or cloud not in rented)
         if cloud in rented:
             yield from of_quotas(planned, cloud, site.readers.get(cloud))
             yield from of_machines(planned, cloud, site.readers.get(cloud))
             yield from of_drivers(planned, cloud, site.images.get(cloud, ""))
-            yield from of_firewalls(planned, cloud, site.readers.get(cloud), _resolved(site.address))
+            yield from of_firewalls(planned, cloud, site.readers.get(cloud), addresses)
         if cloud in site.images:
             yield from of_image(planned, cloud, site.images[cloud], site.readers.get(cloud))
     if planned.elsewhere:
@@ -92,24 +93,28 @@ def _account(cloud: str, site: Site, has_tools: bool) -> Iterator[Finding]:
         yield Finding(name, cloud, Status.PASS, what)
 
 
+def _addresses(given: str) -> tuple[IPv4Address | IPv6Address, ...]:
+    """Resolve a name. Raises OSError, or UnicodeError for what cannot be one."""
+    found = {entry[4][0] for entry in socket.getaddrinfo(given, None, type=socket.SOCK_STREAM)}
+    return tuple(ip_address(str(each).partition("%")[0]) for each in sorted(found))
+
+
 def _resolved(given: str) -> tuple[IPv4Address | IPv6Address, ...]:
     """Return the addresses of a name; none where it is none, which `_address` says."""
     try:
-        found = {entry[4][0] for entry in socket.getaddrinfo(given, None, type=socket.SOCK_STREAM)}
+        return _addresses(given)
     except (OSError, UnicodeError):
         return ()
-    return tuple(ip_address(str(each).partition("%")[0]) for each in sorted(found))
 
 
 def _address(planned: Planned, given: str) -> Finding:
     """That nodes may find the control plane under what it tells them."""
     name, clouds = "network.address", ", ".join(planned.elsewhere)
     try:
-        found = sorted({entry[4][0] for entry in socket.getaddrinfo(given, None, type=socket.SOCK_STREAM)})
+        addresses = _addresses(given)
     except (OSError, UnicodeError) as error:
         what = f"{given!r} is no address and no name that this machine resolves ({error}): give --address another"
         return Finding(name, clouds, Status.FAIL, what)
-    addresses = [ip_address(str(each).partition("%")[0]) for each in found]
     shown = f"{given} ({', '.join(map(str, addresses))})" if [str(each) for each in addresses] != [given] else given
     if all(_is_own(each) for each in addresses):
         if all(cloud == OWNED for cloud in planned.elsewhere):
