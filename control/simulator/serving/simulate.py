@@ -1,6 +1,7 @@
 """Runs requests over a fleet's timeline: the production routers, and schedulers and hand-offs as machine code."""
 
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
@@ -59,10 +60,15 @@ class Simulation:
         """By app, the instances that serve it."""
 
     def run(self) -> Served:
-        for change in changes(self._fleet, self._settings.lost_after_s):
-            self._go_on(change.at_s)
-            self._world.state[0].now_s = change.at_s
-            self._change(change)
+        in_order = changes(self._fleet, self._settings.lost_after_s)
+        for (at_s, what), alike in groupby(in_order, lambda change: (change.at_s, change.what)):
+            self._go_on(at_s)
+            self._world.state[0].now_s = at_s
+            if what is What.READY:  # together: each refresh is of all instances of a model, thousands at the start
+                self._ready([change.number for change in alike], at_s)
+                continue
+            for change in alike:
+                self._change(change)
         self._go_on(self._fleet.length_s)
         return self._served()
 
@@ -97,18 +103,28 @@ class Simulation:
                 routes = front.router.model.routes
                 self._routes[app] = {route.id: self._route_numbers[replace(route, flows=())] for route in routes}
         else:
-            apps, name = self._apps[change.number], self._fleet.instances[change.number].id
-            self._usable.add(name) if change.what is What.READY else self._usable.discard(name)
+            apps = self._apps[change.number]
+            self._usable.discard(self._fleet.instances[change.number].id)
         for app in apps:
             self._refresh(app)
         if change.what is What.LOST:
             self._world.state[0].lost = change.number
             self._go_on(change.at_s)
+        self._wake(change.at_s)
+
+    def _ready(self, numbers: list[int], at_s: float) -> None:
+        self._usable |= {self._fleet.instances[number].id for number in numbers}
+        for app in sorted({app for number in numbers for app in self._apps[number]}):
+            self._refresh(app)
+        self._wake(at_s)
+
+    def _wake(self, at_s: float) -> None:
+        """Requests that nothing could take are tried again."""
         for number in range(len(self._fronts)):
             own = self._world.apps[number]
             own.wakes = own.parked
             self._world.state[0].waking += own.parked > 0
-            self._go_on(change.at_s)
+            self._go_on(at_s)
 
     def _refresh(self, app: int) -> None:
         """What can be used of it, and its rates, may be other ones."""
