@@ -121,8 +121,9 @@ class Killer:
             if not role.while_loading:
                 await self.until_whole()
                 answers = self.load.answers
-                while self.load.answers < answers + 2 * CLIENTS:  # all are busy with it again
-                    await asyncio.sleep(0.05)
+                async with asyncio.timeout(START_S):
+                    while self.load.answers < answers + 2 * CLIENTS:  # all are busy with it again
+                        await asyncio.sleep(0.05)
             victims = await self._find(role)
             self.log.append(f"{time.monotonic():.1f} SIGKILL {role}: {', '.join(v.node for v in victims)}")
             kill(victims)

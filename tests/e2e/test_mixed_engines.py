@@ -21,7 +21,7 @@ from tests.chaos.victims import Victim, kill, of_nodes
 from tests.conftest import VLLM_PYTHON
 from tests.control.db.processes import lives
 from tests.control.fleet.fleets import planned
-from tests.control.fleet.live import ControlPlane, Place, a_plan
+from tests.control.fleet.live import PATIENCE_S, ControlPlane, Place, a_plan
 from tests.control.gateway.world import World
 from tests.control.lifecycle.worlds import START
 
@@ -79,7 +79,8 @@ class Client:
         """Streams of which some are under way in `instance`, which computes nothing meanwhile."""
         workers = [victim.process for victim in victims if victim.program == "agents.vllm_engine"]
         running = f'medley_gateway_instance_running{{instance="{instance}"}}'
-        while True:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < give_up_s:
             streams = self.begin()
             for worker in workers:
                 worker.suspend()
@@ -89,6 +90,7 @@ class Client:
             for worker in workers:
                 worker.resume()
             self.finish(streams)
+        raise AssertionError(f"no stream was ever under way in {instance}")
 
     def finish(self, streams: list[Stream]) -> None:
         for stream, expected in zip(streams, self._expected, strict=True):

@@ -163,15 +163,16 @@ class Client:
 
     async def ask(self, model: str) -> str:
         """An answer, once there is room: who asks for more than was planned is turned away, and nothing is lost."""
-        while True:
-            try:
-                done = await self._client.completions.create(
-                    model=model, prompt=PROMPT, max_tokens=TOKENS, temperature=0
-                )
-            except RateLimitError:
-                await asyncio.sleep(0.05)
-            else:
-                return done.choices[0].text
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    done = await self._client.completions.create(
+                        model=model, prompt=PROMPT, max_tokens=TOKENS, temperature=0
+                    )
+                except RateLimitError:
+                    await asyncio.sleep(0.05)
+                else:
+                    return done.choices[0].text
 
 
 def ended(database: Database, components: set[str]) -> dict[tuple[str, str], list[int]]:
@@ -237,6 +238,7 @@ def test_an_app_of_any_shape_is_planned_launched_routed_killed_and_simulated(
     place = replace(place, kinds=kinds, memory_mib={})
     models = models_of(recording, place.tokenizer)
     components = {each.component for each in recipe_of(recording).classes}
+    expected = simulated(recording, plan, list(models))
     _, key = PostgresApiTokens(database).create("client", Role.CLIENT, START)
 
     async def scenario() -> None:
@@ -248,7 +250,6 @@ def test_an_app_of_any_shape_is_planned_launched_routed_killed_and_simulated(
         client = Client(world, key)
         for _ in range(ROUNDS):
             assert [await client.ask(model) for model in models] == [ECHO] * len(models)
-        expected = simulated(recording, plan, list(models))
         async with asyncio.timeout(PATIENCE_S):  # schedulers tell their nodes what they have done at every beat
             while total(made := await asyncio.to_thread(ended, database, components)) < total(expected):
                 await asyncio.sleep(0.1)

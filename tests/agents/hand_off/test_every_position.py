@@ -20,7 +20,7 @@ from agents.messages.to_scheduler import AskStatus, Cancel, Generate, Leg, Other
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
-from tests.agents.stage.instances import Gateway, Instance
+from tests.agents.stage.instances import PATIENCE_S, Gateway, Instance
 
 POSITIONS = range(1, 17)
 """Tokens of the answer that are made when it is handed over."""
@@ -73,22 +73,24 @@ class World:
         assert getattr(gateway.ends()[attempt], "reason", None) is FinishReason.LENGTH
         return self.tokens(attempt, decode)
 
-    async def is_idle(self, *names: str) -> bool:
-        statuses = [await self.status(name) for name in names]
-        return all(
-            (status.running, status.waiting, status.kv_blocks_free) == (0, 0, status.kv_blocks) for status in statuses
-        )
+    async def until_idle(self, *names: str) -> None:
+        """Nothing runs or waits there, and no KV block is held."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not all([_is_idle(await self.status(name)) for name in names]):
+                pass
+
+
+def _is_idle(status: Status) -> bool:
+    return (status.running, status.waiting, status.kv_blocks_free) == (0, 0, status.kv_blocks)
 
 
 @asynccontextmanager
-async def world_of(folder: Path) -> AsyncIterator[tuple[World, Pipeline]]:
-    (folder / "weights").mkdir()
-    save_model("gpt-oss", folder / "weights")
+async def world_of(folder: Path, weights: Path) -> AsyncIterator[World]:
     with ExitStack() as processes:
         keys, instances = KeyPair.generate(), {}
         for name, cut in CUTS.items():
             (folder / name).mkdir()
-            made = Instance(folder / name, folder / "weights", *cut, gateway=keys, kv_blocks=64)
+            made = Instance(folder / name, weights, *cut, gateway=keys, kv_blocks=64)
             instances[name] = processes.enter_context(made)
         async with AsyncExitStack() as channels:
             gateways = {n: await channels.enter_async_context(Gateway(each)) for n, each in instances.items()}
@@ -96,7 +98,7 @@ async def world_of(folder: Path) -> AsyncIterator[tuple[World, Pipeline]]:
             for name in CUTS:
                 while (await world.status(name)).state is not SchedulerState.READY:
                     await gateways[name].until(lambda: gateways[name].status().state is SchedulerState.READY)  # noqa: B023
-            yield world, Pipeline.load(open_checkpoint(folder / "weights"), [LAYERS])
+            yield world
 
 
 @pytest.mark.slow
@@ -104,16 +106,23 @@ def test_handed_over_at_every_position_amid_cancels_and_a_kill_every_token_is_th
     tmp_path: Path,
 ) -> None:
     torch.set_num_threads(1)
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    save_model("gpt-oss", weights)
+    whole = Pipeline.load(open_checkpoint(weights), [LAYERS])
+    prompts = {at: prompt_of(5 + 9 * (at % 7), at) for at in POSITIONS}
+    # Before there are channels: whoever computes for seconds amid them is given up as silent.
+    greedy, warm = (
+        {at: whole.generate(prompt, LENGTH, sampling=sampling) for at, prompt in prompts.items()}
+        for sampling in (GREEDY, WARM)
+    )
 
     async def main() -> None:
-        async with world_of(tmp_path) as (world, whole):
-            prompts = {at: prompt_of(5 + 9 * (at % 7), at) for at in POSITIONS}
-            for sampling in (GREEDY, WARM):
-                answers = {at: whole.generate(prompt, LENGTH, sampling=sampling) for at, prompt in prompts.items()}
-                await _all_positions(world, prompts, answers, sampling)
-            await _killed(world, prompts, answers)
-            while not await world.is_idle("prefill", "other"):
-                pass
+        async with world_of(tmp_path, weights) as world:
+            await _all_positions(world, prompts, greedy, GREEDY)
+            await _all_positions(world, prompts, warm, WARM)
+            await _killed(world, prompts, warm)
+            await world.until_idle("prefill", "other")
 
     asyncio.run(main())
 
@@ -134,8 +143,7 @@ async def _all_positions(
     for at, attempt in running.items():
         assert await world.end(attempt, "decode") == answers[at][at - 1 :], f"handed over behind token {at}"
         assert world.gateways["prefill"].tokens(attempt) == answers[at][at - 1 : at]
-    while not await world.is_idle("prefill", "decode"):
-        pass
+    await world.until_idle("prefill", "decode")
 
 
 async def _killed(world: World, prompts: dict[int, list[int]], answers: dict[int, list[int]]) -> None:

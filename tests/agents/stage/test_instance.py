@@ -62,11 +62,12 @@ def test_stages_fetch_of_the_hub_what_holds_their_layers(
     checkpoint: Path, whole: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = prompt_of(20), 8, GREEDY
+    answer = expected(whole, *request)
 
     async def scenario(gateway: Gateway) -> None:
         gateway.send(asked(1, *request))
         await gateway.until(lambda: gateway.ends().keys() == {1})
-        assert gateway.tokens(1) == expected(whole, *request)
+        assert gateway.tokens(1) == answer
 
     with serving(Hub({"acme/tiny": files_of(checkpoint)})) as hub:
         use(hub, tmp_path / "home", monkeypatch)
@@ -82,6 +83,7 @@ def test_64_streams_with_random_cancels_leave_nothing_held(parallel: Instance, w
     prompts = {n: prompt_of(draw.randint(1, 40), n) for n in range(64)}
     cancel_at = {n: draw.randint(0, 11) for n in prompts if n % 3 == 0}
     answers = {n: expected(whole, prompt, 12) for n, prompt in prompts.items() if n not in cancel_at}
+    afterwards = expected(whole, prompt_of(240), 15)
 
     async def scenario(gateway: Gateway) -> None:
         gateway.send(*(asked(n, prompt, 12) for n, prompt in prompts.items()))
@@ -100,7 +102,7 @@ def test_64_streams_with_random_cancels_leave_nothing_held(parallel: Instance, w
         assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
         gateway.send(asked(100, prompt_of(240), 15))
         await gateway.until(lambda: 100 in gateway.ends())
-        assert gateway.tokens(100) == expected(whole, prompt_of(240), 15)
+        assert gateway.tokens(100) == afterwards
 
     play(parallel, scenario)
 

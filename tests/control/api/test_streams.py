@@ -31,6 +31,12 @@ async def read(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]
     return found
 
 
+async def until_looking(feed: Feed) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not feed.is_looking:
+            await asyncio.sleep(0.01)
+
+
 def add(database: Database, *subjects: str, fleet: str = "chat") -> None:
     PostgresEvents(database).add([FleetEvent("token:x", "a.kind", "why", fleet, each) for each in subjects], now())
 
@@ -42,8 +48,7 @@ def test_events_are_sent_as_they_happen_and_resumed(database: Database) -> None:
         stream = feed.follow(None, None)
         await anext(stream)
         first = asyncio.create_task(read(stream, 2))
-        while not feed.is_looking:
-            await asyncio.sleep(0.01)
+        await until_looking(feed)
         await asyncio.to_thread(add, database, "one", "two")
         seen = await first
         assert [data["subject"] for _, data in seen] == ["one", "two"]
@@ -101,8 +106,7 @@ def test_who_reads_too_slowly_is_sent_away() -> None:
         stream = feed.follow(0, None)
         await anext(stream)
         waiting = asyncio.create_task(anext(stream))
-        while not feed.is_looking:
-            await asyncio.sleep(0.01)
+        await until_looking(feed)
         newest = 5_000
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(waiting, PATIENCE_S)

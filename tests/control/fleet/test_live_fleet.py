@@ -23,7 +23,7 @@ from templates_lib.values.plan import PlannedInstance
 from tests.agents.engines.tiny_models import NEAR_TIE, reference, save_model
 from tests.control.db.processes import lives
 from tests.control.fleet.fleets import MARKET, ZONE, planned
-from tests.control.fleet.live import ControlPlane, Place, a_plan
+from tests.control.fleet.live import PATIENCE_S, ControlPlane, Place, a_plan
 from tests.control.gateway.world import World, byte_tokenizer
 from tests.control.lifecycle.worlds import START
 from tests.templates_lib.units import executor, unit_template
@@ -168,8 +168,9 @@ def test_two_models_share_a_node_and_one_outlives_the_death_of_the_other(
         before, was = place.pids(), read_published(place.table).addresses[f"{instance}/b"]
         (victim,) = (pid for pid in before if "/b.json" in " ".join(psutil.Process(pid).cmdline()))
         os.kill(victim, signal.SIGKILL)
-        while read_published(place.table).addresses[f"{instance}/b"] == was:
-            assert await client.complete("chat") == echoed
+        async with asyncio.timeout(PATIENCE_S):
+            while read_published(place.table).addresses[f"{instance}/b"] == was:
+                assert await client.complete("chat") == echoed
         assert await client.complete("other") == echoed
         assert await client.complete("chat") == echoed
         assert {pid: module for pid, module in before.items() if pid != victim}.items() <= place.pids().items()

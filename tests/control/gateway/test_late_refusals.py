@@ -15,7 +15,7 @@ from control.gateway.api_error import LATE_REFUSED, ApiError
 from control.gateway.call import Call
 from policies.routing_table import RoutedModel
 from templates_lib.values.slo import Slo
-from tests.control.gateway.echo_fleet import echo_fleet, ended, slack_model, takes, whole
+from tests.control.gateway.echo_fleet import echo_fleet, ended, first_token_s, slack_model, takes, whole
 from tests.control.gateway.test_objectives import judged
 from tests.control.gateway.test_slack_queue import assert_whole, nothing_waits
 from tests.control.gateway.world import MODEL, World
@@ -121,8 +121,7 @@ def test_whose_client_has_a_token_is_gone_on_with_however_late(tmp_path: Path) -
             for call in calls:
                 dispatcher.start(call)
             for call in calls:
-                while not call.generated:
-                    await call.news()
+                await first_token_s(call)
             fleet.schedulers["first"].close()
             for call in calls:
                 assert (await ended(call)).end is FinishReason.LENGTH
