@@ -16,6 +16,7 @@ from control.cli import (
     explain,
     fleets,
     gateway,
+    graphs,
     instances,
     objectives,
     offers,
@@ -67,6 +68,7 @@ app.add_typer(fleets.app, name="fleets")
 app.add_typer(projects.app, name="projects")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
+app.add_typer(graphs.app, name="graphs")
 app.add_typer(offers.app, name="offers")
 app.add_typer(profile.app, name="profile")
 app.add_typer(token.app, name="token")

@@ -44,6 +44,17 @@ class Fields:
             )
         return int(value)
 
+    def number(self, key: str, low: float, high: float) -> float:
+        value = self.raw.get(key)
+        if value is None:
+            raise UnsupportedModelError(self.prefix + key, "is missing")
+        good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not good or not low <= value <= high:
+            raise UnsupportedModelError(
+                self.prefix + key, f"must be a number in [{low:g}, {high:g}], is {_short(value)}"
+            )
+        return float(value)
+
     def flag(self, key: str, default: bool) -> bool:
         value = self.raw.get(key)
         if value is None:
@@ -84,6 +95,13 @@ class Fields:
         if not isinstance(value, dict):
             raise UnsupportedModelError(self.prefix + key, f"must be a JSON object, is {_short(value)}")
         return value
+
+    def part(self, key: str) -> "Fields":
+        """The fields of a table that must be there."""
+        inner = self.table(key)
+        if inner is None:
+            raise UnsupportedModelError(self.prefix + key, "is missing")
+        return Fields(inner, f"{self.prefix}{key}.")
 
 
 def _short(value: object) -> str:

@@ -18,6 +18,11 @@ class Unit(StrEnum):
     PROMPT_TOKEN = "prompt_token"  # noqa: S105
     OUTPUT_TOKEN = "output_token"  # noqa: S105
     IMAGE_TOKEN = "image_token"  # noqa: S105
+    AUDIO_TOKEN = "audio_token"  # noqa: S105
+    CODEC_TOKEN = "codec_token"  # noqa: S105
+    """A token of speech, of all its codebooks, that a vocoder makes audio of."""
+    DENOISING_STEP = "denoising_step"
+    AUDIO_SECOND = "audio_second"
     INVOCATION = "invocation"
 
     @property

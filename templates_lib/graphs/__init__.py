@@ -1,0 +1,1 @@
+"""Any-to-any models as graphs of unlike components."""
