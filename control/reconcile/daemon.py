@@ -40,7 +40,7 @@ from control.reconcile.node_starts import NodeStarts, check_way_back
 from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
-from templates_lib.values.clouds import LOCAL
+from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -146,13 +146,14 @@ class Daemon:
 
     def _reach(self, world: World, plan: Plan) -> None:
         for cloud in sorted({planned.zone.partition("/")[0] for planned in plan.instances}):
+            if self._clouds.has(cloud) and cloud not in (LOCAL, OWNED):
+                # Before there is an adapter, for which SkyPilot's server is started: that takes a third of a minute.
+                check_way_back(cloud, self._settings.address)
             adapter = self._clouds.need(cloud)
             if isinstance(adapter, LocalCloud):
                 adapter.offer(machine.kind for machine in world.fleet.machines)
             elif isinstance(adapter, OwnMachines):
                 adapter.offer(world.fleet.hosts)
-            else:
-                check_way_back(cloud, self._settings.address)
 
     async def _stand_by(self, reconciler: Reconciler, stop: asyncio.Event) -> bool:
         """Wait until this process leads (True), or is to end, or has waited for as long as it may."""
