@@ -1,6 +1,6 @@
 """Qwen-Image: a text decoder whose hidden rows steer a diffusion transformer of two streams, and an autoencoder.
 
-A pipeline of diffusers has a config.json a folder; here each is under the folder's name, beside model_index.json's
+Models of diffusers have a config.json a folder; here each is under its name, beside model_index.json's
 `_class_name`.
 """
 
