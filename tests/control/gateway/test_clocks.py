@@ -14,6 +14,9 @@ from tests.control.gateway.echo_fleet import EchoFleet, echo_fleet, ended, slack
 from tests.control.gateway.test_slack_queue import assert_whole, nothing_waits
 
 HOUR_S = 3600.0
+DAY_S = 86_400.0
+"""On every clock: a loop's counts from when its machine was started, and one that had an hour less would not have come
+to zero on a machine that was started less than an hour ago, before which nothing is ever due."""
 CALLS = 60
 MOST_S = 600.0
 """Until calls of `EchoFleet.call` are given up."""
@@ -35,7 +38,7 @@ def test_nothing_that_a_gateway_sends_depends_on_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off_s: float
 ) -> None:
     all_usable = threading.Barrier(2, timeout=60)
-    clocks = (0.0, off_s)
+    clocks = (DAY_S, DAY_S + off_s)
     asked: list[tuple[Peer, float]] = []
     ask = Places[Peer].ask
 
