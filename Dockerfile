@@ -29,7 +29,7 @@ RUN web/npm.sh /opt/build/bin/python --prefix web ci --no-fund --no-audit \
     && MEDLEY_PYTHON=/opt/medley/bin/python web/npm.sh /opt/build/bin/python --prefix web run build
 # Again, with the console in it
 RUN /opt/medley/bin/pip install --no-cache-dir --no-compile --no-deps --force-reinstall . \
-    && /opt/medley/bin/python -m compileall -q -j 0 /opt/medley/lib
+    && /opt/medley/bin/python -m compileall -q -j 0 -x '/tests?/' /opt/medley/lib
 
 FROM ${BASE} AS control
 # SkyPilot copies files with rsync over ssh, and asks for the rest before it launches on Kubernetes.
