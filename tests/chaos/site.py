@@ -32,7 +32,7 @@ from tests.agents.hand_off.fleet import id_tokenizer
 
 MODEL = "tiny"
 CONTEXT = 256
-KINDS = (LocalKind("small", 0.4, 900, 40), LocalKind("large", 0.8, 900, 40))
+KINDS = (LocalKind("small", 1.0, 900, 40), LocalKind("large", 1.0, 900, 40))
 CUTS = {
     PREFILL: ((4, {"large": 1}), (2, {"small": 1})),
     DECODE: ((1, {"small": 1}), (3, {"small": 1, "large": 1}), (2, {"small": 1})),
