@@ -26,13 +26,13 @@ models:
   - model: config.json
     name: tiny
     weights: hf:acme/tiny
-    slo: {ttft_ms: 20000, tpot_ms: 2000, percentile: 80}
+    slo: {ttft_ms: 20000, tpot_ms: 2000, percentile: 80, keep: throughput}
     workload: lengths.csv
     demand: {requests_per_s: 0.05}
 clouds:
   - cloud: local
     kinds:
-      - {name: lesser, cpu_cores: 0.5, memory_mib: 360, stock: 2, usd_per_hour: 0.01}
+      - {name: lesser, cpu_cores: 1.0, memory_mib: 360, stock: 2, usd_per_hour: 0.01}
 solver: {n_max: 2, rho: 1000}
 """
 

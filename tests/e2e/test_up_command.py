@@ -55,8 +55,13 @@ clouds:
       - {{name: greater, cpu_cores: 0.8, memory_mib: 460, stock: 2, usd_per_hour: 0.015}}
 """
 """Neither kind has room for the model's 513 MiB."""
-QUICK = SPEC.replace("cpu_cores: 0.5", "cpu_cores: 0.9").replace("cpu_cores: 0.8", "cpu_cores: 1.0")
-"""For those that do not measure the nodes: they start in half of the time."""
+QUICK = (
+    SPEC.replace("cpu_cores: 0.5", "cpu_cores: 0.9")
+    .replace("cpu_cores: 0.8", "cpu_cores: 1.0")
+    .replace("percentile: 80", "percentile: 80, keep: throughput")
+)
+"""For those that do not measure the nodes, which start in half of the time, and are not about what a plan promises,
+which is simulated for ten seconds whenever one is made."""
 QUESTION: Any = [{"role": "user", "content": "What is the capital of France?"}]
 
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
+from tests.control.profiles.given import give_profiles
 from tests.e2e.conftest import MEDLEY, environment
 from tests.e2e.test_up_command import MODEL, Up, answer, running_in, start
 from tests.web.test_pages import PATHS
@@ -26,7 +27,7 @@ kind: Fleet
 name: small
 models:
   - model: {MODEL}
-    slo: {{ttft_ms: 20000, tpot_ms: 2000, percentile: 80}}
+    slo: {{ttft_ms: 20000, tpot_ms: 2000, percentile: 80, keep: throughput}}
     workload: sharegpt
     demand: {{requests_per_s: 0.01}}
     disaggregated: false
@@ -34,8 +35,8 @@ models:
 clouds:
   - cloud: local
     kinds:
-      - {{name: lesser, cpu_cores: 0.5, memory_mib: 360, stock: 3, usd_per_hour: 0.01}}
-      - {{name: greater, cpu_cores: 0.8, memory_mib: 460, stock: 3, usd_per_hour: 0.015}}
+      - {{name: lesser, cpu_cores: 0.9, memory_mib: 360, stock: 3, usd_per_hour: 0.01}}
+      - {{name: greater, cpu_cores: 1.0, memory_mib: 460, stock: 3, usd_per_hour: 0.015}}
 """
 """An instance is a pipeline of two nodes: neither kind has room for the model's 513 MiB."""
 
@@ -75,6 +76,7 @@ def up() -> Iterator[Up]:
     home = Path(tempfile.mkdtemp(prefix="medley-console-"))
     try:
         (home / "spec.yaml").write_text(SPEC)
+        give_profiles(home, home / "spec.yaml")
         running = start(home, "--console-port", "0")
         try:
             running.until_ready()
