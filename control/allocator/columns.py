@@ -111,8 +111,8 @@ class Columns:
         risk_hours: float,
         node_gib: Ints,
     ) -> None:
-        """`usable_share` (K,) turns units per second into shares of the peak (utilisation cap / peak). `node_gib` (n,)
-        is the disk of each node of a template."""
+        """`usable_share` (entries,) turns units per second into shares of the peak (utilisation cap / peak). `node_gib`
+        (n,) is the disk of each node of a template."""
         self.library, self.supply, self.allowed = library, supply, allowed
         self.nodes = library.nodes.astype(np.float32)
         self.disk_gib: Floats = library.nodes.sum(axis=1, dtype=np.float64) * node_gib
@@ -126,7 +126,7 @@ class Columns:
         self.entry_start = np.searchsorted(library.entry_point, np.arange(self.points + 1))
         points_of = np.diff(self.template_start)
         self.single_point = points_of == 1
-        units = library.entry_units_per_s * usable_share[self.entry_class]
+        units = library.entry_units_per_s * usable_share
         clip = self.single_point[library.point_template[library.entry_point]]
         self.units: Floats = np.where(clip, np.minimum(units, 1.0), units)
         self.plain = bool(self.points == library.size and len(units) == self.points)

@@ -63,10 +63,25 @@ def read_problem(snapshot: Snapshot, library: Library) -> AllocationProblem:
     peak = routing.peak
     cap = np.array([snapshot.settings.cap(class_ids[each]) for each in routing.classes])
     usable: Floats = np.where(peak > 0, cap / np.where(peak > 0, peak, 1.0), 0.0)
-    columns = Columns(library, supply, allowed, routing.classes, usable, snapshot.settings.restart_hours, node_gib)
+    share = _usable_share(snapshot, library, routing.classes, usable)
+    columns = Columns(library, supply, allowed, routing.classes, share, snapshot.settings.restart_hours, node_gib)
     running = _running(snapshot, library, supply, allowed)
     frame = FrameBuilder(snapshot, supply, routing, columns).build(running)
     return AllocationProblem(snapshot, library, supply, routing, columns, frame)
+
+
+def _usable_share(snapshot: Snapshot, library: Library, classes: tuple[int, ...], usable: Floats) -> Floats:
+    """(entries,) what a unit per second is of the peak load, cap applied. `usable` (K,) is that of templates without a
+    cap of their own."""
+    place, settings = np.zeros(len(library.classes), np.int64), snapshot.settings
+    place[list(classes)] = np.arange(len(classes))
+    share: Floats = usable[place[library.entry_class]]
+    template = library.point_template[library.entry_point]
+    for number, name in ((number, library.classes[number].id) for number in classes):
+        for template_id in settings.template_caps.get(name, {}):
+            own = (library.ids[template] == template_id.encode()) & (library.entry_class == number)
+            share[own] *= settings.cap(name, template_id) / settings.cap(name)
+    return share
 
 
 def _demanded(snapshot: Snapshot, class_ids: tuple[str, ...]) -> frozenset[int]:

@@ -35,7 +35,7 @@ def easier_promises(costs: ObjectiveCosts, plan: Plan, begin: Callable[[], None]
         return ()
     begin()
     # Caps that served nothing, or kept nothing, are no place to begin from.
-    settings = replace(costs.snapshot.settings, utilisation_caps={})
+    settings = costs.snapshot.settings.capped({})
     costs = replace(costs, snapshot=versioned(replace(costs.snapshot, settings=settings)))
     found = [_kept(costs, plan, missed)] if missed else []
     return tuple(each for each in (*found, *(_serving(costs, plan, starved) if starved else ())) if each is not None)

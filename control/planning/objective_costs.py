@@ -176,9 +176,7 @@ class ObjectiveCosts:
             self._attain[:] = [attain]
         # A cap is of a promise: without one the class is planned with as the paper has it.
         promised = {} if attain is None else attain.classes
-        settings = self.snapshot.settings
-        caps = {name: cap for name, cap in settings.utilisation_caps.items() if name in promised}
-        settings = replace(settings, utilisation_caps=caps)
+        settings = self.snapshot.settings.of_classes(promised)
         return attain, templates, versioned(replace(self.snapshot, settings=settings, library_version=version))
 
 

@@ -6,6 +6,10 @@ cap of a class is moved towards the highest utilisation at which it was seen to 
 from both sides, so that the loop ends; it depends on the snapshot, the library and the seed alone. A snapshot that has
 caps, those of the plan in force, is begun from them, with narrow brackets around them: they are right, or nearly so.
 
+A class that is late may be so for the pool that it had: one long pipeline where two instances would have done, unlike
+ones of which the slow are too slow. So those classes are planned once more at a high cap, at which the templates of the
+pools that were late have caps of their own, and what is found then is kept where it keeps every promise for less.
+
 Where answers of the fleet that runs kept less than was promised, its snapshot has corrections: the caps are found
 without them, as the simulator knows nothing of what went wrong, and the plan is then solved once more under the caps
 times these factors.
@@ -34,12 +38,15 @@ LEAST_LATE = 1e-4
 """Share that is late where none was seen to be."""
 LEAST = 0.1
 """A cap below which more of the same instances help nobody: what is late there is late alone."""
-CLOSE = 0.03
-"""Distance of the brackets of a cap that is found."""
+CLOSE, ROUNDING = 0.03, 1e-9
+"""Distance of the brackets of a cap that is found, and what sums of caps are off by."""
 NEAR = 2 * CLOSE
 """How far from a cap that is begun from its limit is looked for first; where it is not found there, twice as far."""
 ROUNDS = 16
 """Plans that are simulated, at most."""
+OTHER_POOLS, TRIES = 6, 2
+"""Plans of other pools than those that were late that are simulated, at most, and how many of them for a class that is
+late in each."""
 WORTH = 0.003
 """Share of the demand, or of the cost, by which a plan has to be better than one that keeps every promise to be looked
 at."""
@@ -103,13 +110,15 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
     demand = sum(each.requests_per_s for each in snapshot.demand)
     tried: list[dict[str, float]] = []
     solved: dict[tuple[float, ...], tuple[Plan, Snapshot]] = {}
+    late = _Late(snapshot.settings.template_caps)
     simulated = 0
 
     def solved_under(caps: dict[str, float]) -> tuple[Plan, Snapshot]:
         """The highest caps that were not seen to fail are often those of the round before."""
         key = tuple(caps.values())
         if key not in solved:
-            under = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps)))
+            settings = snapshot.settings.capped(caps, snapshot.settings.template_caps)
+            under = versioned(replace(snapshot, settings=settings))
             solved[key] = solve(under), under
         return solved[key]
 
@@ -130,6 +139,7 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
         if best is None or _rank(found) < _rank(best):
             best = found
         used = utilisation(plan, under)
+        late.note(found, used)
         for name, each in found.attainment.items():
             brackets[name].note(used.get(name, 0.0), each)
         if simulated == ROUNDS or (found.is_kept and all(brackets[name].is_closed for name in found.attainment)):
@@ -139,7 +149,54 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
             if not _is_better(most, best.plan, demand):
                 break  # not even with all that was not seen to fail
     assert best is not None  # noqa: S101 - there is at least one round
+    return _of_other_pools(best, late, solve, attain, demand) if best.is_kept and late.classes else best
+
+
+def _of_other_pools(
+    best: Promise, late: "_Late", solve: Callable[[Snapshot], Plan], attain: Attainment, demand: float
+) -> Promise:
+    """Look for a better plan, of pools that were not seen to be late: `late` knows which were. A class that is late
+    with one pool after the other is so for its utilisation, and has its cap of before again."""
+    left, before = dict.fromkeys(late.classes, TRIES), best.snapshot.settings
+    for _ in range(OTHER_POOLS):
+        caps = {name: MOST - CLOSE if name in left else cap for name, cap in before.utilisation_caps.items()}
+        of_templates = {**before.template_caps, **{name: own for name, own in late.caps.items() if name in left}}
+        under = versioned(replace(best.snapshot, settings=before.capped(caps, of_templates)))
+        plan = solve(under)
+        if not _is_better(plan, best.plan, demand):
+            break
+        found = Promise(plan, under, attain(plan, under))
+        if found.is_kept:
+            return found
+        late.note(found, utilisation(plan, under))
+        missed = left.keys() & {name for name, each in found.attainment.items() if not each.is_kept}
+        left = {name: tries - (name in missed) for name, tries in left.items() if tries > (name in missed)}
+        if not missed or not left:
+            break
     return best
+
+
+class _Late:
+    """Caps of the templates of pools that were late."""
+
+    def __init__(self, known: Mapping[str, Mapping[str, float]]) -> None:
+        self._caps = {name: dict(caps) for name, caps in known.items()}
+        self.classes: set[str] = set()
+        """Work classes that were late since."""
+
+    @property
+    def caps(self) -> dict[str, dict[str, float]]:
+        return {name: dict(caps) for name, caps in self._caps.items()}
+
+    def note(self, found: Promise, used: Mapping[str, float]) -> None:
+        """Have the template that most of a late pool is of be used less than there. `used`: utilisation by class."""
+        for name in (name for name, each in found.attainment.items() if not each.is_kept):
+            self.classes.add(name)
+            caps = self._caps.setdefault(name, {})
+            own = (i for i in found.plan.instances if name in i.units_per_s)
+            most = max(own, key=lambda i: (i.count * i.units_per_s[name], i.template_id), default=None)
+            if most is not None:
+                caps[most.template_id] = max(STEP * min(caps.get(most.template_id, MOST), used.get(name, 0.0)), LEAST)
 
 
 class _Bracket:
@@ -158,7 +215,7 @@ class _Bracket:
 
     @property
     def is_closed(self) -> bool:
-        return self._good > 0 and self._missed - self._good <= CLOSE
+        return self._good > 0 and self._missed - self._good <= CLOSE + ROUNDING
 
     @property
     def most(self) -> float:
@@ -167,7 +224,7 @@ class _Bracket:
 
     def pass_over(self) -> bool:
         """Move the cap up, past what makes no better plan. Return whether it moved."""
-        if self._missed - self.cap <= CLOSE:
+        if self._missed - self.cap <= CLOSE + ROUNDING:
             if not self._is_supposed:
                 return False
             self._good = max(self._good, self.cap)
@@ -238,8 +295,8 @@ def _unmet_and_usd(plan: Plan) -> tuple[float, float]:
     return sum(plan.unmet.values()), plan.usd_per_hour + plan.init_usd
 
 
-def utilisation(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
-    """Share of each class's certified capacity that the plan's flows use."""
+def utilisation(plan: Plan, snapshot: Snapshot, cap: Callable[[str, str], float] | None = None) -> dict[str, float]:
+    """Share of each class's certified capacity, or of what `cap` of it may be used, that the plan's flows use."""
     routes = {route.id: route for route in snapshot.routes}
     load: defaultdict[str, float] = defaultdict(float)
     capacity: defaultdict[str, float] = defaultdict(float)
@@ -248,5 +305,6 @@ def utilisation(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
             load[leg.work_class] += flow.requests_per_s * leg.units_per_request
     for instance in plan.instances:
         for name, units_per_s in instance.units_per_s.items():
-            capacity[name] += units_per_s * instance.count
+            share = 1.0 if cap is None else cap(name, instance.template_id)
+            capacity[name] += share * units_per_s * instance.count
     return {name: load[name] / capacity[name] for name in load if capacity[name] > 0}

@@ -38,17 +38,23 @@ class Recording:
     begun_from: dict[str, float] | None = None
     """Utilisation caps that the search for those of the snapshot began from; None: nothing was searched for, or not
     yet."""
+    begun_from_templates: dict[str, dict[str, float]] | None = None
+    """The same of single templates."""
 
     def planned_on(self, snapshot: Snapshot) -> "Recording":
         """The same with the snapshot of its plan, whose utilisation caps were found."""
-        return replace(self, snapshot=snapshot, begun_from=dict(self.snapshot.settings.utilisation_caps))
+        settings = self.snapshot.settings
+        of_templates = {name: dict(caps) for name, caps in settings.template_caps.items()}
+        begun = dict(settings.utilisation_caps)
+        return replace(self, snapshot=snapshot, begun_from=begun, begun_from_templates=of_templates)
 
     def before(self) -> "Recording":
         """The same as it was before it was planned, so that a search finds the same caps again."""
         if self.begun_from is None:
             return self
-        settings = replace(self.snapshot.settings, utilisation_caps=self.begun_from)
-        return replace(self, snapshot=versioned(replace(self.snapshot, settings=settings)), begun_from=None)
+        settings = self.snapshot.settings.capped(self.begun_from, self.begun_from_templates)
+        before = versioned(replace(self.snapshot, settings=settings))
+        return replace(self, snapshot=before, begun_from=None, begun_from_templates=None)
 
 
 def content_version(snapshot: Snapshot) -> str:

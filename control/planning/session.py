@@ -150,7 +150,7 @@ class PlanningSession:
         """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept. Where
         a percentile is promised, baselines are certified for it as `plan` is."""
         if attain is not None:  # the caps of `plan` are no place for others to begin from
-            snapshot = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps={})))
+            snapshot = versioned(replace(snapshot, settings=snapshot.settings.capped({})))
         promises = {name: _planned(snapshot, library, timed, baseline(name), attain) for name in BASELINES}
         others = {name: replace(each.plan, attainment=dict(each.attainment)) for name, each in promises.items()}
         broken = {name: _broken_guardrails(each.plan, each.snapshot) for name, each in promises.items()}

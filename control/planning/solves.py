@@ -1,6 +1,6 @@
 """Solves that follow one another: each begins with what those before it have found."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -9,6 +9,7 @@ import numpy as np
 from templates_lib.ports.solve import Solve
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 
 
@@ -25,7 +26,8 @@ class _Past:
     def allows(self, snapshot: Snapshot, library: Library) -> bool:
         """Tell whether every plan over `library` under the caps of `snapshot` would have been one here."""
         own, other = self.snapshot.settings, snapshot.settings
-        if any(own.cap(each.id) < other.cap(each.id) for each in library.classes):
+        classes = [each.id for each in library.classes]
+        if any(own.cap(each, name) < other.cap(each, name) for each in classes for name in _named(own, each)):
             return False
         return library is self.library or bool(np.isin(library.ids, self.library.ids).all())
 
@@ -60,6 +62,11 @@ class RememberedSolves:
         return plan
 
 
+def _named(settings: Settings, work_class: str) -> Iterable[str]:
+    """Templates of a class that have caps of their own, and one that has none."""
+    return "", *settings.template_caps.get(work_class, {})
+
+
 def _without_caps(snapshot: Snapshot) -> Snapshot:
-    settings = replace(snapshot.settings, utilisation_cap=1.0, utilisation_caps={}, corrections={})
+    settings = replace(snapshot.settings.capped({}), utilisation_cap=1.0, corrections={})
     return replace(snapshot, version="", settings=settings)

@@ -27,6 +27,7 @@ from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.instance import LEAVING, Instance
 from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.supply import SupplyPool
 
@@ -144,7 +145,7 @@ class FleetPlanner:
             )
 
         held_to, promised = self._in_force(in_force), _promised(world)
-        caps = {} if held_to is None else held_to[1].settings.utilisation_caps
+        begun = Settings() if held_to is None else held_to[1].settings.of_classes(promised)
         before, due = self._corrections.in_force(record.name), {}
         if held_to is not None and supposed is as_it_is:
             due = self._corrections.due(record.name, *held_to, own, now)
@@ -152,7 +153,8 @@ class FleetPlanner:
 
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
-            recording = supposed(_begun_from(recording, _only(promised, caps), _only(promised, factors)))
+            own_factors = {name: factor for name, factor in factors.items() if name in promised}
+            recording = supposed(_begun_from(recording, begun, own_factors))
             report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
             return world, report.snapshot, report
 
@@ -197,15 +199,13 @@ def _promised(world: World) -> frozenset[str]:
     return frozenset(s.class_id(phase) for s in world.recipe.served if s.slo.queueing for phase in s.phases)
 
 
-def _only(names: frozenset[str], values: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if name in names}
-
-
-def _begun_from(recording: Recording, caps: Mapping[str, float], corrections: Mapping[str, float]) -> Recording:
-    if not caps and not corrections:
+def _begun_from(recording: Recording, before: Settings, corrections: Mapping[str, float]) -> Recording:
+    """The same, planned from the caps of `before` on."""
+    if not before.utilisation_caps and not corrections:
         return recording
     snapshot = recording.snapshot
-    begun = replace(snapshot.settings, utilisation_caps=caps, corrections=corrections)
+    capped = snapshot.settings.capped(before.utilisation_caps, before.template_caps)
+    begun = replace(capped, corrections=corrections)
     return replace(recording, snapshot=versioned(replace(snapshot, settings=begun)))
 
 

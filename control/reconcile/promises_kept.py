@@ -97,7 +97,8 @@ class MeasuredCorrections:
             return
         histories = PostgresDemand(self.database).histories(fleet, now, LONGEST, step_s=60)
         drained = PostgresInstances(self.database).drained_since(fleet, now - LONGEST)
-        caps, used = snapshot.settings.utilisation_caps, utilisation(plan, snapshot)
+        caps = snapshot.settings.utilisation_caps
+        used = utilisation(plan, snapshot, replace(snapshot.settings, corrections={}).cap)
         for name, promise in plan.attainment.items():
             steady = _steady_since(plan, models[name], own)
             if steady is None or name not in used or name not in caps:
@@ -105,7 +106,7 @@ class MeasuredCorrections:
             changed = (before[name].changed_at,) if name in before else ()
             since = max(now - LONGEST, steady, *drained, *changed)
             load = _Load.of(name, plan, snapshot, histories)
-            promised, share_used = min(promise.percentile / 100, promise.share), used[name] / caps[name]
+            promised, share_used = min(promise.percentile / 100, promise.share), used[name]
             objectives = []
             for minutes in judged_minutes(name, samples, since).values():
                 counted = load.within(minutes)

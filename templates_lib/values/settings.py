@@ -1,7 +1,7 @@
 """Settings that a fleet's owner gives the planner."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -82,6 +82,8 @@ class Settings:
     """Share of certified capacity that a plan may use; the rest absorbs queueing."""
     utilisation_caps: Mapping[str, float] = field(default_factory=dict)
     """The same by work class, where pools of it are certified otherwise."""
+    template_caps: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Lower ones of single templates, by work class and template id: those of pools that kept less than others."""
     corrections: Mapping[str, float] = field(default_factory=dict)
     """Factors of these caps by work class, above 0 and at most 1: what answers that were measured say of the
     certificate."""
@@ -100,9 +102,23 @@ class Settings:
     """New instances find room beside all that run, those among them that the plan does not want: nothing has to go
     before what replaces it is there."""
 
-    def cap(self, work_class: str) -> float:
-        """Return the share of the class's certified capacity that a plan may use."""
-        return self.utilisation_caps.get(work_class, self.utilisation_cap) * self.corrections.get(work_class, 1.0)
+    def cap(self, work_class: str, template_id: str = "") -> float:
+        """Return the share of a template's certified capacity for the class that a plan may use; without one, that of
+        templates without a cap of their own."""
+        cap = self.utilisation_caps.get(work_class, self.utilisation_cap)
+        own = self.template_caps.get(work_class, {}).get(template_id, cap)
+        return min(cap, own) * self.corrections.get(work_class, 1.0)
+
+    def capped(
+        self, caps: Mapping[str, float], of_templates: Mapping[str, Mapping[str, float]] | None = None
+    ) -> "Settings":
+        """The same settings with these caps by work class, and these of single templates (None: none)."""
+        return replace(self, utilisation_caps=caps, template_caps=of_templates or {})
+
+    def of_classes(self, work_classes: Container[str]) -> "Settings":
+        """The same settings, with those caps alone that are of these classes."""
+        caps = {name: cap for name, cap in self.utilisation_caps.items() if name in work_classes}
+        return self.capped(caps, {name: own for name, own in self.template_caps.items() if name in work_classes})
 
     @property
     def init_factor(self) -> float:

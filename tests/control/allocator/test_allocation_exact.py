@@ -9,7 +9,7 @@ from control.allocator import solve
 from control.checker import check
 from control.planning.solves import RememberedSolves
 from templates_lib.values.plan import Plan
-from tests.control.allocator.allocation_cases import World, random_world
+from tests.control.allocator.allocation_cases import World, name_of, random_world
 from tests.control.allocator.exact_allocation import Exact, exact_optimum
 
 CASES = range(80)
@@ -53,6 +53,26 @@ def test_so_are_those_that_follow_under_other_caps_and_over_fewer_templates(seed
             assert plan.bound <= alone.objective + tolerance
             assert plan.objective <= alone.objective * (1 + settings.limits.gap) + tolerance
             assert alone.bound <= plan.objective + tolerance
+
+
+@pytest.mark.parametrize("seed", CASES[::4])
+def test_a_cap_of_one_template_counts_as_less_capacity_of_it(seed: int) -> None:
+    world = random_world(seed)
+    cap = world.settings.utilisation_cap
+    capped = {t: {name: 0.7 for point in world.shapes[t].points for name in point} for t in (0, len(world.shapes) - 1)}
+    shapes = list(world.shapes)
+    of_templates: dict[str, dict[str, float]] = {}
+    for t, factors in capped.items():
+        points = tuple({name: 0.7 * units for name, units in point.items()} for point in shapes[t].points)
+        shapes[t] = replace(shapes[t], points=points)
+        for name, factor in factors.items():
+            of_templates.setdefault(name, {})[name_of(t)] = factor * cap
+    under = replace(world, settings=world.settings.capped({}, of_templates))
+    plan = solve(under.snapshot, under.library)
+    assert_optimal(plan, under, exact_optimum(replace(world, shapes=tuple(shapes))))
+    remembered = RememberedSolves(solve)
+    remembered(under.snapshot, under.library)
+    assert_optimal(remembered(world.snapshot, world.library), world, exact_optimum(world))
 
 
 def test_what_was_found_before_is_not_proven_again() -> None:
