@@ -1,5 +1,7 @@
 """A graph of components as tables for people."""
 
+from typing import Any
+
 from rich.console import Console
 
 from control.cli.output import table
@@ -28,3 +30,23 @@ def print_graph(graph: ModelGraph, source: str, types: dict[str, tuple[str, ...]
     for name, components in types.items():
         visits.add_row(name, ", ".join(components))
     console.print(visits)
+
+
+def print_cells(document: dict[str, Any], console: Console) -> None:
+    console.print(f"{document['graph']} on {document['gpu']}, by estimated times", style="bold")
+    right = ("GPUs", "requests/s", "a GPU")
+    shown = table(*right, "", "replicas", "paths", right=right)
+    for cell in document["cells"]:
+        served, gpus = cell["requests_per_s"], cell["gpus"]
+        replicas = ", ".join(f"{count} x {name}" for name, count in cell["replicas"].items())
+        paths = "\n".join(
+            f"{each['request_type']}: {each['requests_per_s'] / served:.0%} by {each['path']}" for each in cell["paths"]
+        )
+        if served == 0:
+            shown.add_row(str(gpus), "0", "", "too small for the model", "", "")
+            continue
+        mark = "" if cell["efficient"] else "no cell: smaller ones serve as much"
+        shown.add_row(str(gpus), f"{served:.3g}", f"{served / gpus:.3g}", mark, replicas, paths)
+    console.print(shown)
+    for components, why in document["apart"].items():
+        console.print(f"not together: {components}: {why}")

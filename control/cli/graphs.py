@@ -54,6 +54,60 @@ def show(
     print_graph(graph, source, types, console())
 
 
+@app.command("cells")
+def cells(
+    model: Annotated[
+        str, typer.Argument(help="Name of a graph (`medley graphs list`), or path of a published config.json.")
+    ],
+    gpu: Annotated[str, typer.Option("--gpu", help="GPU that cells are made of, such as A100-80.")],
+    largest: Annotated[int, typer.Option("--largest", help="GPUs of the largest cell: 1 to 64.")] = 16,
+    share: Annotated[
+        list[str] | None,
+        typer.Option("--share", help="TYPE=SHARE of a request type (repeat; add up to 1). Default: all types alike."),
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Plan a model's cells on one kind of GPU, by estimated times (the Cornserve paper's planner)."""
+    from control.planning.graph_cells import cells_of
+    from control.planning.graph_file import named_graph
+
+    graph, _ = named_graph(model)
+    found = cells_of(graph, gpu, largest, dict(_share(each) for each in share or ()))
+    kept = {cell.gpus for cell in found.efficient}
+    rows = [
+        {
+            "gpus": 2**exponent,
+            "requests_per_s": plan.requests_per_s,
+            "efficient": 2**exponent in kept,
+            "replicas": plan.replicas,
+            "paths": [
+                {"request_type": path.request_type, "path": path.path.name, "requests_per_s": flow}
+                for path, flow in zip(found.problem.paths, plan.flows, strict=True)
+                if flow > 1e-6 * plan.requests_per_s
+            ],
+        }
+        for exponent, plan in enumerate(found.plans)
+    ]
+    document = {"graph": graph.id, "gpu": gpu, "step_times": "estimated", "cells": rows, "apart": found.refused}
+    if emitted(document, output):
+        return
+    from control.cli.graph_table import print_cells
+
+    print_cells(document, console())
+
+
+def _share(text: str) -> tuple[str, float]:
+    name, separator, value = text.rpartition("=")
+    try:
+        return (name, float(value)) if separator else _no_share(text)
+    except ValueError:
+        return _no_share(text)
+
+
+def _no_share(text: str) -> tuple[str, float]:
+    raise ValueError(f"--share {text}: is no share of a request type; write it as text-to-text=0.3")
+
+
 def _summary(graph: "ModelGraph") -> dict[str, Any]:
     from templates_lib.graphs.request_type import possible_types
     from templates_lib.values.gpu import GIB

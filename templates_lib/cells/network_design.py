@@ -99,12 +99,14 @@ def requests_of(problem: CellProblem, replicas: Floats) -> tuple[float, Floats]:
     found = optimum(SmallProgram(cost, rows, lower, upper, np.zeros(paths + 1, dtype=bool)))
     if found is None:
         raise RuntimeError("no requests at all were called infeasible")
-    return float(found.x[-1] * scale), found.x[:-1] * scale
+    return max(float(found.x[-1] * scale), 0.0), np.maximum(found.x[:-1], 0.0) * scale
 
 
 def _plan(problem: CellProblem, replicas: Floats) -> CellPlan:
     """A plan of these whole replicas. What HiGHS says of flows is within its tolerances of what fractions would serve;
     it is solved again for the whole ones."""
     requests, flows = requests_of(problem, replicas)
+    if requests <= 0:  # no path has all of its options: what some of them would cost is for nothing
+        replicas = np.zeros_like(replicas)
     counts = {o.name: int(n) for o, n in zip(problem.options, replicas, strict=True) if n}
     return CellPlan(counts, tuple(float(flow) for flow in flows), requests, int(problem.gpus @ replicas))

@@ -50,10 +50,15 @@ class NodeMemory:
 
 
 def node_memory(
-    model: ModelSpec, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64], engine: EngineSupport = ANYTHING
+    model: ModelSpec,
+    gpu: Gpu,
+    parallel: Parallel,
+    layers: NDArray[np.int64],
+    engine: EngineSupport = ANYTHING,
+    reserved_bytes: float = 0.0,
 ) -> NodeMemory:
     """Memory of a node that holds `layers` (n,) layers of `model`, as `engine` holds it. Weights are cut by tp (experts
-    by ep where that is more) and pp, and repeated for every dp replica."""
+    by ep where that is more) and pp, and repeated for every dp replica. `reserved_bytes` of each GPU are others'."""
     part = -(-layers // parallel.pp)
     ffn = np.full(model.layers, model.ffn_weight_bytes / (expert_shards(parallel) if model.experts else parallel.tp))
     ffn[: model.dense_layers] = model.dense_ffn_weight_bytes / parallel.tp
@@ -61,7 +66,7 @@ def node_memory(
     return NodeMemory(
         model=model,
         parallel=parallel,
-        usable_bytes=engine.usable_share * gpu.memory_bytes,
+        usable_bytes=engine.usable_share * gpu.memory_bytes - reserved_bytes,
         weights_bytes=held + _end_bytes(model, parallel),
         part_layers=part.astype(np.float64)[None, None, :, None],
         workspace_bytes_per_token=_workspace_bytes_per_token(model, parallel),

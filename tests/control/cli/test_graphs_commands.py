@@ -69,3 +69,35 @@ def test_a_file_that_is_no_such_config_is_refused_with_its_name(tmp_path: Path, 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     assert "'qwen-image'" in refused("show", "qwen-imag")
     assert "no-such.json" in refused("show", "/nowhere/no-such.json")
+
+
+def test_cells_of_a_model_are_planned_on_a_gpu() -> None:
+    shares = ("--share", "image-text-to-text=0.7", "--share", "text-to-text=0.3")
+    found = json.loads(run("cells", "qwen2.5-vl-32b", "--gpu", "A100-80", "--largest", "4", *shares, "-o", "json"))
+    assert [cell["gpus"] for cell in found["cells"]] == [1, 2, 4]
+    for cell in found["cells"]:
+        by_type: dict[str, float] = {}
+        for path in cell["paths"]:
+            by_type[path["request_type"]] = by_type.get(path["request_type"], 0) + path["requests_per_s"]
+        assert by_type["image-text-to-text"] == pytest.approx(0.7 * cell["requests_per_s"], rel=1e-4)
+    assert found["step_times"] == "estimated"
+    assert "vision+language" in run("cells", "qwen2.5-vl-32b", "--gpu", "A100-80", "--largest", "1", *shares)
+
+
+def test_a_size_that_is_too_small_for_a_model_says_so() -> None:
+    table = run("cells", "qwen2.5-vl-32b", "--gpu", "L40S", "--largest", "2")
+    assert "too small" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--gpu", "A10"), "A10G"),
+        (("--gpu", "L40S", "--largest", "65"), "64"),
+        (("--gpu", "L40S", "--share", "image-text-to-txt=1"), "image-text-to-text"),
+        (("--gpu", "L40S", "--share", "text-to-text=0.5"), "add up"),
+        (("--gpu", "L40S", "--share", "half"), "half"),
+    ],
+)
+def test_cells_that_cannot_be_planned_say_why(arguments: tuple[str, ...], named: str) -> None:
+    assert named in refused("cells", "internvl3-38b", *arguments)
