@@ -52,9 +52,9 @@ class SetUp:
 
 
 @contextmanager
-def world_session(example: str, *, keep: bool = False) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
-    """A file of examples/ with its library, built when it is not there yet; `keep`: as if its models promised
-    percentile 99."""
+def world_session(example: str | Path, *, keep: bool = False) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
+    """A file, of examples/ unless it is a whole path, with its library, built when it is not there yet; `keep`: as if
+    its models promised percentile 99."""
     world = read_world(EXAMPLES / example)
     if keep:
         served = tuple(replace(s, slo=replace(s.slo, queueing=True)) for s in world.recipe.served)

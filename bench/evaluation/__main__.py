@@ -2,7 +2,7 @@
 
     python -m bench.evaluation all
     python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|queueing
-    python -m bench.evaluation attainment|goodput_cost [--seed N]
+    python -m bench.evaluation attainment|goodput_cost|bands [--seed N]
 
 Every experiment prints our figures with the paper's beside them; docs/results.md explains where they differ. Exits with
 1 when a plan fails the independent check or an experiment misses its bar.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.evaluation import (
     attainment,
+    bands,
     cost,
     figures,
     goodput_cost,
@@ -44,6 +45,7 @@ EXPERIMENTS = {
     "queueing": queueing.run,
     "attainment": attainment.run,
     "goodput_cost": goodput_cost.run,
+    "bands": bands.run,
 }
 
 

@@ -41,9 +41,9 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
             for method in campaign.methods:
                 cost = checked_plan(method, market(plain, kind), plain.templates.library).usd_per_hour
                 began_s = time.perf_counter()
-                found = _promise(made, base, method)
+                found = planned_promise(made, base, method)
                 took_s = time.perf_counter() - began_s
-                kept = _unseen(made, found, campaign.seeds(SEEDS))
+                kept = unseen(made, found, campaign.seeds(SEEDS))
                 worst = min(kept, key=lambda each: each[2])
                 good = [share >= percentile / 100 for _, percentile, share in kept]
                 usd = found.plan.usd_per_hour
@@ -66,12 +66,12 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
     return share >= KEPT_BAR and within and middle <= MEDIAN_BAR
 
 
-def _promise(made: SetUp, snapshot: Snapshot, method: str) -> Promise:
+def planned_promise(made: SetUp, snapshot: Snapshot, method: str) -> Promise:
     library = made.templates.library
     return promised(snapshot, lambda under: checked_plan(method, under, library), _attainment(made, 0))
 
 
-def _unseen(made: SetUp, found: Promise, seeds: tuple[int, ...]) -> list[tuple[str, float, float]]:
+def unseen(made: SetUp, found: Promise, seeds: tuple[int, ...]) -> list[tuple[str, float, float]]:
     """(class, percentile, share in time), for each class and seed."""
     runs = (_attainment(made, seed, is_even=False)(found.plan, found.snapshot) for seed in seeds)
     return [(name, each.percentile, each.share) for run in runs for name, each in run.items()]
