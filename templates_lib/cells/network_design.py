@@ -12,6 +12,9 @@ import numpy as np
 from templates_lib.cells.problem import CellProblem, Floats
 from templates_lib.cells.solver import SmallProgram, optimum
 
+SERVED_COST, HOP_COST = 1e3, 1e-4
+"""What the objective gives for all requests, and takes for each that goes from one option to another: of plans that
+serve as much, one that sends little. A ten-millionth of the requests is not worth more than a hop of all of them."""
 SLACK = 1e-9
 """Relative: a plan that falls short of its target by less reaches it."""
 
@@ -44,8 +47,7 @@ def most_requests(problem: CellProblem, budget: int) -> CellPlan:
     rows = np.vstack([types, busy, rent])
     lower = np.concatenate([np.zeros(len(shares)), np.full(options + 1, -np.inf)])
     upper = np.concatenate([np.zeros(len(shares) + options), [float(budget)]])
-    cost = np.zeros(paths + options + 1)
-    cost[-1] = -1.0
+    cost = np.concatenate([_hops(problem), np.zeros(options), [-SERVED_COST]])
     integer = np.zeros(len(cost), dtype=bool)
     integer[paths:-1] = True
     found = optimum(SmallProgram(cost, rows, lower, upper, integer))
@@ -94,12 +96,16 @@ def requests_of(problem: CellProblem, replicas: Floats) -> tuple[float, Floats]:
     ])  # fmt: skip
     lower = np.concatenate([np.zeros(len(shares)), np.full(options, -np.inf)])
     upper = np.concatenate([np.zeros(len(shares)), replicas])
-    cost = np.zeros(paths + 1)
-    cost[-1] = -1.0
+    cost = np.append(_hops(problem), -SERVED_COST)
     found = optimum(SmallProgram(cost, rows, lower, upper, np.zeros(paths + 1, dtype=bool)))
     if found is None:
         raise RuntimeError("no requests at all were called infeasible")
     return max(float(found.x[-1] * scale), 0.0), np.maximum(found.x[:-1], 0.0) * scale
+
+
+def _hops(problem: CellProblem) -> Floats:
+    """(P,) cost of each path's visits but the first."""
+    return HOP_COST * np.array([len(each.path.visits) - 1.0 for each in problem.paths])
 
 
 def _plan(problem: CellProblem, replicas: Floats) -> CellPlan:

@@ -1,6 +1,7 @@
 """Published configs of any-to-any models are read as graphs, whose sizes are those of the real networks."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -111,6 +112,7 @@ def changed(name: str, path: str, value: Any) -> dict[str, Any]:
         ("qwen2.5-omni-7b", "thinker_config.text_config.num_hidden_layers", -1),
         ("qwen2.5-omni-7b", "talker_config.embedding_size", 2048),
         ("qwen2.5-omni-7b", "token2wav_config.bigvgan_config.upsample_rates", []),
+        ("qwen2.5-omni-7b", "token2wav_config.bigvgan_config.upsample_kernel_sizes", [11, 7]),
         ("qwen3-omni-30b-a3b", "talker_config.num_code_groups", 8),
         ("qwen3-omni-30b-a3b", "code2wav_config.upsample_rates", [0, 5]),
         ("qwen-image", "transformer.joint_attention_dim", 4096),
@@ -121,3 +123,22 @@ def test_a_config_that_makes_no_sense_is_refused_with_its_key(name: str, path: s
     with pytest.raises(UnsupportedModelError) as refused:
         graph_from_config(changed(name, path, value), name, "changed")
     assert refused.value.key.endswith(path)
+
+
+def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in table.items():
+        yield prefix + key
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+
+
+@pytest.mark.parametrize("name", graph_names())
+def test_any_key_may_be_anything_and_is_read_or_refused(name: str) -> None:
+    refused = 0
+    for path in leaves(graph_facts(name)["config"]):
+        for junk in (None, 0, 1 << 30, "x", [0], float("nan")):
+            try:
+                assert graph_from_config(changed(name, path, junk), name, "changed").weight_bytes > 0
+            except UnsupportedModelError:
+                refused += 1
+    assert refused > 20

@@ -17,7 +17,7 @@ from templates_lib.graphs.families.parts import (
 from templates_lib.graphs.families.qwen_vl import VISION, qwen2_5_vision
 from templates_lib.graphs.model_graph import GraphEdge, ModelGraph
 from templates_lib.graphs.network import Network, Product, Rows, Stack
-from templates_lib.models.config_fields import Fields
+from templates_lib.models.config_fields import Fields, UnsupportedModelError
 from templates_lib.values.work import Unit
 
 HEARING, THINKER, TALKER, VOCODER = "hearing", "thinker", "talker", "vocoder"
@@ -105,9 +105,12 @@ def _bigvgan(fields: Fields) -> Network:
     rates, kernels = whole_numbers(fields, "upsample_rates"), whole_numbers(fields, "upsample_kernel_sizes")
     blocks, channels = whole_numbers(fields, "resblock_kernel_sizes"), fields.integer("upsample_initial_channel", low=2)
     mel = fields.integer("mel_dim", low=1, high=4096)
+    if len(kernels) != len(rates):
+        key = f"{fields.prefix}upsample_kernel_sizes"
+        raise UnsupportedModelError(key, f"has {len(kernels)} entries for {len(rates)} of upsample_rates")
     products = [Product(channels, 7 * mel)]
     rows = 1
-    for rate, kernel in zip(rates, kernels, strict=False):
+    for rate, kernel in zip(rates, kernels, strict=True):
         # A transposed convolution multiplies each row that it reads with all taps, and adds them up where they overlap.
         products.append(Product(channels // 2 * kernel, channels, rows=rows))
         channels, rows = channels // 2, rows * rate
