@@ -6,7 +6,7 @@ cap of a class is moved towards the highest utilisation at which it was seen to 
 from both sides, so that the loop ends; it depends on the snapshot, the library and the seed alone. A snapshot that has
 caps, those of the plan in force, is begun from them, with narrow brackets around them: they are right, or nearly so.
 
-A class that is late may be so for the pool that it had: one long pipeline where two instances would have done, unlike
+A class that is late may be so for the pool that it had: one of many stages where two instances would have done, unlike
 ones of which the slow are too slow. So those classes are planned once more at a high cap, at which the templates of the
 pools that were late have caps of their own, and what is found then is kept where it keeps every promise for less.
 
