@@ -8,7 +8,7 @@ from templates_lib.cells.network_design import CellPlan
 from templates_lib.cells.problem import CellProblem, cell_problem
 from templates_lib.cost.component import EstimatedComponentCost
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.executors.estimate import Estimate, neighbours
+from templates_lib.executors.estimate import TENSOR_PARALLEL, Estimate, neighbours
 from templates_lib.executors.executor_graph import graph_of_options
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.request_type import GraphRequestType, Lengths, possible_types, request_type
@@ -47,7 +47,8 @@ def cells_of(
     given = lengths or Lengths()
     types = tuple(request_type(graph, name, possible[name], given, share) for name, share in shares.items())
     costs = EstimatedComponentCost(estimated_cost_model(load_gpus()))
-    estimate = Estimate(graph, types, lambda gpus: node_config_from_id(f"{gpu}:{gpus}/n100"), costs)
+    nodes = {gpus: node_config_from_id(f"{gpu}:{gpus}/n100") for gpus in TENSOR_PARALLEL}
+    estimate = Estimate(graph, types, nodes.__getitem__, costs)
     options, refused = estimate.options(neighbours(graph, (kind.components for kind in types)))
     for component in sorted(frozenset().union(*(kind.components for kind in types))):
         if component in refused:

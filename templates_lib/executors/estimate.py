@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from templates_lib.executors.executor_graph import ExecutorGraph
 from templates_lib.executors.option import DeploymentOption
@@ -43,11 +44,14 @@ class Estimate:
     def seconds(self, executors: ExecutorGraph) -> dict[tuple[str, Path], tuple[float, ...]]:
         """Seconds of each visit of every path, in which a replica does nothing else."""
         kinds = {kind.name: kind for kind in self.types}
+        options = {option.name: option for option in executors.options}
+
+        @cache
+        def of_visit(option: str, components: tuple[str, ...], kind: str) -> float:
+            return sum(self.request_seconds(options[option], name, kinds[kind]) for name in components)
+
         return {
-            (name, path): tuple(
-                sum(self.request_seconds(executors.option(v.option), c, kinds[name]) for c in v.components)
-                for v in path.visits
-            )
+            (name, path): tuple(of_visit(visit.option, visit.components, name) for visit in path.visits)
             for name, paths in executors.paths.items()
             for path in paths
         }
