@@ -7,6 +7,7 @@ from functools import cache
 from templates_lib.executors.executor_graph import ExecutorGraph
 from templates_lib.executors.option import DeploymentOption
 from templates_lib.executors.path import Path
+from templates_lib.graphs.component import ComponentKind
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.request_type import GraphRequestType
 from templates_lib.ports.component_cost import ComponentCostModel
@@ -63,10 +64,13 @@ class Estimate:
         return self.costs.seconds(part, node, work, together) / together
 
     def _together(self, option: DeploymentOption, component: str, kind: GraphRequestType) -> float:
-        """Requests that a replica holds at once, beside its other components."""
+        """Requests that a replica holds at once, beside its other components. Decoders that run together share what is
+        left for KV caches evenly."""
         node = self.node(option.gpus)
         reserved = sum(self._held(name, node) for name in option.components if name != component)
-        return self.costs.most_requests(self.graph.component(component), node, kind.work[component], reserved)
+        held = self.costs.most_requests(self.graph.component(component), node, kind.work[component], reserved)
+        decoders = [n for n in option.components if self.graph.component(n).kind is ComponentKind.DECODER]
+        return held / len(decoders) if component in decoders else held
 
     def _held(self, component: str, node: NodeConfig) -> float:
         """Bytes of each GPU for a component, under the type that asks most of it."""

@@ -121,6 +121,13 @@ def test_visits_take_the_sum_of_their_components() -> None:
     assert all(each > 0 for each in seconds)
 
 
+def test_decoders_that_run_together_share_what_is_left_for_caches() -> None:
+    kind = omni("text-to-audio")
+    estimate = Estimate(OMNI, [kind], lambda gpus: node_config_from_id(f"L4:{gpus}/n50"), COSTS)
+    alone, both = DeploymentOption(("thinker",)), DeploymentOption(("thinker", "talker"))
+    assert estimate.request_seconds(both, "thinker", kind) > 1.2 * estimate.request_seconds(alone, "thinker", kind)
+
+
 def test_the_fingerprint_is_that_of_what_times_depend_on() -> None:
     assert COSTS.source == "estimated"
     assert COSTS.fingerprint == EstimatedComponentCost(estimated_cost_model(load_gpus())).fingerprint
