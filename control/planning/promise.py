@@ -215,7 +215,7 @@ class _Bracket:
 
     @property
     def is_closed(self) -> bool:
-        return self._good > 0 and self._missed - self._good <= CLOSE + ROUNDING
+        return self._good > 0 and self._missed - self._good <= CLOSE
 
     @property
     def most(self) -> float:
