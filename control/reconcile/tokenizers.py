@@ -8,11 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
+from control.back_off import BackOff
 from control.fleet.effects import Effects
 from templates_lib.models.hub_weights import PREFIX, fetch_text, is_on_hub
 from templates_lib.models.weights_place import NoWeightsError, weights_path
-
-_AGAIN_S = 20.0
 
 
 class AwaitedError(LookupError):
@@ -34,30 +33,30 @@ class Tokenizers:
         self._folder = folder
         self._effects = effects
         self._monotonic = monotonic
-        self._failed: dict[str, tuple[float, str]] = {}
-        """Weights → when, and why."""
+        self._failed: dict[str, str] = {}
+        """Weights → why."""
+        self._back_off = BackOff()
 
     def __call__(self, weights: str) -> str:
         """Return the place as `tokenizer_here` does. Raises AwaitedError too; after a failure, which it raises, it is
-        tried again."""
+        tried again, less and less often."""
         if not is_on_hub(weights):
             return tokenizer_here(weights)
         kept = self._folder / quote(weights.removeprefix(PREFIX), safe="")
-        if not kept.is_dir():
-            failed = self._failed.get(weights)
-            if failed is None or self._monotonic() - failed[0] >= _AGAIN_S:
-                self._effects.begin(f"fetch the tokenizer of {weights}", lambda: self._fetch(weights, kept))
+        if not kept.is_dir() and not self._back_off.wait_s(weights, self._monotonic()):
+            self._effects.begin(f"fetch the tokenizer of {weights}", lambda: self._fetch(weights, kept))
         if kept.is_dir():
             return str(kept)
         if weights in self._failed:
-            raise NoWeightsError(self._failed[weights][1])
+            raise NoWeightsError(self._failed[weights])
         raise AwaitedError(f"the tokenizer of {weights} is being fetched")
 
     def _fetch(self, weights: str, kept: Path) -> None:
         try:
             files = fetch_text(weights)
         except NoWeightsError as error:
-            self._failed[weights] = self._monotonic(), str(error)
+            self._back_off.failed(weights, self._monotonic())
+            self._failed[weights] = str(error)
             return
         self._folder.mkdir(exist_ok=True, mode=0o700)
         with TemporaryDirectory(dir=self._folder) as work:
@@ -67,3 +66,4 @@ class Tokenizers:
                 shutil.copyfile(file, whole / file.name)
             os.replace(whole, kept)
         self._failed.pop(weights, None)
+        self._back_off.worked(weights)

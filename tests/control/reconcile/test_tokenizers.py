@@ -62,7 +62,7 @@ def test_a_failure_is_said_and_tried_again_after_a_while(site: Site) -> None:
     site.effects.wait(60)
     with pytest.raises(NoWeightsError, match="set HF_TOKEN"):
         site.tokenizers(PLACE)
-    site.now_s += 21
+    site.now_s += 1.5
     site.fetch()
     assert Path(site.tokenizers(PLACE), "tokenizer.json").is_file()
 
