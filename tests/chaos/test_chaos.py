@@ -56,16 +56,14 @@ class Target:
 
 
 SCHEDULE = (
-    Target(DECODE, 1, "agents.stage"),
-    Target(PREFILL, 0, "agents.stage"),
-    Target(DECODE, 0, "agents.scheduler"),
-    Target(PREFILL, 0, "agents.scheduler"),
-    Target(DECODE, 2),
-    Target(PREFILL, 1),
-    Target(DECODE, 0, "agents.node"),
-    Target(DECODE, 1, "agents.stage", while_loading=True),
+    (Target(DECODE, 1, "agents.stage"), Target(PREFILL, 0, "agents.stage")),
+    (Target(DECODE, 0, "agents.scheduler"), Target(PREFILL, 0, "agents.scheduler")),
+    (Target(DECODE, 2), Target(PREFILL, 1)),
+    (Target(DECODE, 0, "agents.node"),),
+    (Target(DECODE, 1, "agents.stage", while_loading=True),),
 )
-"""Every role; the loading one is hit right after another kill has made an instance load."""
+"""Every role, of one instance of either leg at once: another of each is left. The loading one is hit right after
+another kill has made an instance load."""
 
 
 @dataclass
@@ -117,16 +115,17 @@ class Killer:
     chosen: random.Random = field(default_factory=lambda: random.Random(7))
 
     async def run(self) -> None:
-        for role in SCHEDULE:
-            if not role.while_loading:
+        for roles in SCHEDULE:
+            if not any(role.while_loading for role in roles):
                 await self.until_whole()
                 answers = self.load.answers
                 async with asyncio.timeout(START_S):
                     while self.load.answers < answers + 2 * CLIENTS:  # all are busy with it again
                         await asyncio.sleep(0.05)
-            victims = await self._find(role)
-            self.log.append(f"{time.monotonic():.1f} SIGKILL {role}: {', '.join(v.node for v in victims)}")
-            kill(victims)
+            for role in roles:
+                victims = await self._find(role)
+                self.log.append(f"{time.monotonic():.1f} SIGKILL {role}: {', '.join(v.node for v in victims)}")
+                kill(victims)
         await self.until_whole()
 
     async def until_whole(self) -> None:
@@ -215,4 +214,4 @@ def test_kills_in_every_role_cost_no_client_anything(tmp_path: Path, database: D
     assert load.faults == []
     assert left == {}
     assert of_home(str(tmp_path)) == []
-    assert load.answers >= 2 * CLIENTS * sum(not role.while_loading for role in SCHEDULE)
+    assert load.answers >= 2 * CLIENTS * sum(not role.while_loading for role, *_ in SCHEDULE)
