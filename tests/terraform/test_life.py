@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.terraform.conftest import EXAMPLE, ControlPlane, Make
+from tests.terraform.conftest import EXAMPLE, OF_THROUGHPUT, ControlPlane, Make
 
 pytestmark = pytest.mark.needs("terraform")
 
@@ -31,8 +31,12 @@ def test_a_plan_shows_what_a_fleet_costs_before_and_after_a_change(make: Make) -
 def test_a_configuration_is_planned_applied_changed_and_destroyed(make: Make, control_plane: ControlPlane) -> None:
     terraform = make(text=EXAMPLE)
 
-    # The first plan says what it will cost.
+    # The first plan says what it will cost: with a promised percentile, and without, which is planned much sooner.
+    promised = terraform.planned()["medley_fleet.chat"]["after"]
+    assert promised["expected_unmet"] == {}
+    terraform.write(OF_THROUGHPUT)
     fleet = terraform.planned()["medley_fleet.chat"]
+    assert promised["expected_usd_per_hour"] >= fleet["after"]["expected_usd_per_hour"]
     before = fleet["after"]["expected_usd_per_hour"]
     assert before > 0
     assert fleet["after"]["expected_unmet"] == {}
@@ -43,7 +47,11 @@ def test_a_configuration_is_planned_applied_changed_and_destroyed(make: Make, co
     assert terraform.is_clean()
     with control_plane.client() as api:
         spec = api.get("/fleets/chat").json()["spec"]
-        assert spec["models"][0]["slo"] == {"ttft_ms": 2000, "tpot_ms": 62.5}
+        assert spec["models"][0]["slo"] == {
+            "ttft_ms": 2000,
+            "tpot_ms": 62.5,
+            "keep": {"throughput": True},
+        }
         assert api.get("/budgets/fleet/chat").json()["usd_per_month_limit"] == 80000.5
         bot = state["medley_api_token.bot"]
         assert api.get(f"/tokens/{bot['id']}").json()["role"] == "client"
