@@ -117,7 +117,7 @@ def test_whose_client_has_a_token_is_gone_on_with_however_late(tmp_path: Path) -
             long = replace(whole("second", 0.05), times=takes(5.0), usd_per_hour=99.0)
             fleet.publish(dispatcher, slack_model(whole("first", 0.05), long, objective=REFUSING))
             await fleet.usable(dispatcher)
-            calls = [fleet.call(200) for _ in range(4)]
+            calls = [fleet.call(100) for _ in range(4)]
             for call in calls:
                 dispatcher.start(call)
             for call in calls:
