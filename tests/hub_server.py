@@ -1,7 +1,6 @@
 """A hub on this machine that speaks the part of the Hugging Face protocol that its client asks for files with."""
 
 import hashlib
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.http_endpoint import running
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -91,12 +92,5 @@ def serving(hub: Hub) -> Iterator[Hub]:
                 self.wfile.write(content)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with running(server) as hub.url:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
