@@ -20,7 +20,7 @@ from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.packed_weights import Format, awq, gptq, int_packed, save_in
 from tests.agents.engines.pipelines import CPU
-from tests.agents.engines.test_packed_weights import tensors
+from tests.agents.engines.test_packed_weights import held_bytes
 
 SIZES = {
     "num_hidden_layers": 1,
@@ -95,7 +95,7 @@ def test_a_layer_says_what_unpacked_weights_say(checkpoint: Checkpoint, monkeypa
 
 def test_weights_of_the_kernel_take_what_they_take_stored(checkpoint: Checkpoint) -> None:
     stage = read_stage(checkpoint, decoder_config(checkpoint.config), HELD, torch.bfloat16, CPU)
-    kept = sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors(stage.layers)}.values())
+    kept = held_bytes(stage.layers)
     ends = ("g_idx",) if checkpoint.config["model_type"] == "qwen2" else ()
     ends += ("qweight", "qzeros", "scales", "weight_packed", "weight_scale")
     packed = sum(checkpoint.stored_bytes(name) for name in checkpoint.names if name.endswith(ends))
