@@ -55,6 +55,7 @@ def serving(answer: Callable[[Asked], Said | None], tls: ssl.SSLContext | None =
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else what follows the headers waits 40 ms for word that these came
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
