@@ -23,8 +23,10 @@ from templates_lib.values.plan import Attained, Plan
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.work import Phase
 
-REQUESTS = 24_000
-"""Requests of each model that certificates count: a share of 99 % is then known to 0.06 points (one standard error)."""
+REQUESTS, FEWEST = 24_000, 2_000
+"""Requests of each model that certificates of percentile 99 count: that share is then known to 0.06 points (one
+standard error). Lower percentiles count fewer, down to the second number, so that what may be late is known as well in
+proportion: of 95, to 0.32 points of 5."""
 MOST_BURSTS = 4.0
 """Bursts make shares vary as if fewer requests had come: more of them are counted, by the square of the gaps' cv, up to
 this factor."""
@@ -48,7 +50,7 @@ class SimulatedAttainment:
     """Lengths come as often as the shape has them, in random order: what is too long for a template is then as much as
     it is in the shape, and less is left to chance. Else each is drawn by itself."""
     requests: int = REQUESTS
-    """Requests of each model that are counted."""
+    """Requests of each model that are counted at percentile 99."""
     _known: dict[Hashable, dict[str, Attained]] = field(default_factory=dict)
     _stations: list[RecipeStations] = field(default_factory=list)
 
@@ -77,12 +79,16 @@ class SimulatedAttainment:
         text = (source for source in self.recipe.sources if isinstance(source, PipelineRecipe))
         return tuple(served for source in text for served in source.served if served.slo.queueing)
 
+    def _counted(self, percentile: float) -> float:
+        """Requests to count. The relative error of a share q of late ones among n is sqrt((1 - q) / (q n))."""
+        return min(max(self.requests * percentile / (100 - percentile) / 99, FEWEST), self.requests)
+
     def _simulated(self, served: ServedModel, placed: Plan) -> dict[str, Attained]:
         own = {route.id for route in served.routes()}
         rate = sum(flow.requests_per_s for flow in placed.flows if flow.route in own)
         if rate <= 0:
             return {}
-        counted_requests = self.requests * min(max(served.arrivals.cv, 1.0) ** 2, MOST_BURSTS)
+        counted_requests = self._counted(served.slo.percentile) * min(max(served.arrivals.cv, 1.0) ** 2, MOST_BURSTS)
         stations, length_s = self._stations[0], counted_requests / rate / (1 - WARM_UP)
         there = [each for each in planned_instances(placed) if each[1].model == served.name]
         lives = tuple(life for name, wanted in there for life in stations.lives(name, wanted))
