@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
+from policies.attainment import burn_rate
+
 NEAR = 0.8
 """Share of a budget from which on it is worth a warning."""
 FAILURES, FAILURES_WITHIN = 5, timedelta(hours=1)
@@ -13,6 +15,12 @@ FAILURES, FAILURES_WITHIN = 5, timedelta(hours=1)
 over."""
 SAID = 3
 """Number of names that an alert lists; the rest are counted."""
+MISSED_WITHIN = timedelta(hours=1)
+"""Time over which objectives are judged: as long as the console's."""
+MISSES = 5
+"""Answers that have to have missed an objective: a smaller number is chance, whatever share it is."""
+FAR = 2.0
+"""Times the allowed misses above which an objective is certainly broken."""
 STALE_AFTER = timedelta(minutes=20)
 """Age of the newest plan above which nobody looks after a fleet: plans are made every few minutes."""
 
@@ -29,6 +37,7 @@ class AlertKind(StrEnum):
     TROUBLE = "fleet.trouble"
     STALE = "reconcile.stale"
     OLD_PROFILE = "profile.stale"
+    MISSED = "objective.missed"
 
 
 RULES: Mapping[AlertKind, str] = MappingProxyType(
@@ -45,6 +54,8 @@ RULES: Mapping[AlertKind, str] = MappingProxyType(
         "minutes",
         AlertKind.TROUBLE: "a fleet cannot be planned, or its plan cannot be run",
         AlertKind.STALE: f"a fleet was not planned for {STALE_AFTER.total_seconds() / 60:.0f} minutes",
+        AlertKind.MISSED: "within an hour more answers of a model missed an objective than its percentile allows; "
+        f"critical: more than {FAR:g} times as many",
         AlertKind.OLD_PROFILE: "that plan rests on other step times than the newest one: profiles were made since",
     }
 )
@@ -95,6 +106,22 @@ class FleetFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectiveFacts:
+    """One objective of a model within MISSED_WITHIN."""
+
+    fleet: str
+    model: str
+    objective: str
+    """`TTFT` or `TPOT`."""
+    limit_ms: float
+    percentile: float
+    """Percent of the answers that have to keep it."""
+    answers: float
+    within: float
+    """Share of them that did, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeakFacts:
     cloud: str
     nodes: int
@@ -117,6 +144,7 @@ class AlertFacts:
     leaks: Sequence[LeakFacts] = ()
     fleets: Sequence[FleetFacts] = field(default_factory=tuple)
     markets: Sequence[MarketFacts] = ()
+    objectives: Sequence[ObjectiveFacts] = ()
 
 
 def alerts(facts: AlertFacts) -> tuple[Alert, ...]:
@@ -125,6 +153,7 @@ def alerts(facts: AlertFacts) -> tuple[Alert, ...]:
     found += [_of_leak(leak) for leak in facts.leaks if leak.nodes]
     found += [alert for fleet in facts.fleets for alert in _of_fleet(fleet, facts.now)]
     found += [_of_market(market) for market in facts.markets if market.quarantined]
+    found += [alert for objective in facts.objectives for alert in _of_objective(objective)]
     return tuple(found)
 
 
@@ -141,6 +170,18 @@ def _of_budget(budget: BudgetFacts) -> Iterable[Alert]:
         over = Severity.CRITICAL if spent > month else Severity.WARNING
         text = f"{spent:,.2f} of {month:,.2f} $ of this month are spent; at this rate it will be {ahead:,.2f} $"
         yield Alert(AlertKind.BUDGET_MONTH, budget.name, over, text)
+
+
+def _of_objective(objective: ObjectiveFacts) -> Iterable[Alert]:
+    misses, burnt = objective.answers * (1 - objective.within), burn_rate(objective.within, objective.percentile)
+    if burnt is None or burnt <= 1 or round(misses) < MISSES:
+        return
+    text = (
+        f"{objective.model}: {objective.within:.2%} of {objective.answers:,.0f} answers within an hour kept "
+        f"{objective.objective} of {objective.limit_ms:,.0f} ms, where {objective.percentile:g} % have to: {burnt:.3g} times the misses allowed"
+    )
+    subject = f"fleet {objective.fleet}, {objective.model}, {objective.objective}"
+    yield Alert(AlertKind.MISSED, subject, Severity.CRITICAL if burnt > FAR else Severity.WARNING, text)
 
 
 def _of_leak(leak: LeakFacts) -> Alert:

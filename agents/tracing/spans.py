@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.tracing.trace_parent import TraceParent, new_trace_parent
+from templates_lib.values.install_hint import install_hint
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def spans_of(service: str) -> StartSpan:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        _log.error("spans are asked for and cannot be kept: pip install 'medley-serving[tracing]' (%s)", error)
+        _log.error("spans are asked for and cannot be kept: %s (%s)", install_hint("tracing"), error)
         return ids_alone
     provider = TracerProvider(resource=Resource.create({"service.name": service}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from control.alerts.objectives import objective_facts
 from control.alerts.sender import AlertSender, SendReport
 from control.cost.budgets import BudgetReport, budget_book
 from control.db.alerts import PostgresAlerts
@@ -45,6 +46,7 @@ class AlertWatch:
             leaks=tuple(LeakFacts(leak.cloud, leak.nodes, float(leak.usd)) for leak in leaks),
             fleets=FleetHealth(self.database).facts(now),
             markets=tuple(MarketFacts(cloud, tuple(q.offer.key for q in each)) for cloud, each in doubted.items()),
+            objectives=tuple(objective_facts(self.database, now)),
         )
 
 

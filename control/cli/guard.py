@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import typer
 from typer.models import CommandFunctionType
 
+from templates_lib.values.install_hint import install_hint
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -72,8 +74,7 @@ def describe(error: Exception) -> str:
         text = str(error.args[0])
         return f"{text.count(chr(10)) + 1} problems\n{text}" if "\n" in text else text
     if isinstance(error, ModuleNotFoundError) and (extras := _extras_with(error.name or "")):
-        extra = f"medley-serving[{extras[0]}]"
-        return f"{error.name} is not installed; an extra of Medley has it: pip install '{extra}'"
+        return f"{error.name} is not installed; an extra of Medley has it: {install_hint(extras[0])}"
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return f"unexpected {type(error).__name__}: {error} (MEDLEY_DEBUG=1 shows the traceback)"

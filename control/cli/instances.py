@@ -40,18 +40,19 @@ def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption 
 
 
 def events(
-    instance: Annotated[str | None, typer.Argument(help="Id of an instance; default: all.")] = None,
+    instance: Annotated[str | None, typer.Argument(help="Id of an instance, or its beginning; default: all.")] = None,
     limit: LimitOption = 50,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
     """Show the history of instances, step by step, with the reasons."""
     from control.db.instances import PostgresInstances
+    from control.db.short_ids import whole_id
 
     with opened(database_url) as database:
         stored = PostgresInstances(database)
         if instance is not None:
-            stored.load(instance)
+            instance = whole_id(database, "instance", instance)
         steps = (stored.recent(limit) if instance is None else stored.history(instance))[-limit:]
     if emitted(steps, output):
         return

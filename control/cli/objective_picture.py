@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from control.planning.objective_costs import Curve, Point
 from control.planning.objectives import Axis
+from templates_lib.values.install_hint import install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ def save_curves(name: str, curves: list[Curve], usd_per_hour: float, path: Path)
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise ValueError("--plot needs matplotlib: pip install 'medley-serving[plot]'") from None
+        raise ValueError(f"--plot needs matplotlib: {install_hint('plot')}") from None
     with mpl.rc_context({"font.size": 9}):
         figure = Figure(figsize=(8.5, 5.0), layout="constrained")
         axes = figure.subplots()

@@ -7,6 +7,7 @@ from control.cli.cost_chart import costs
 from control.cli.plan_document import stages
 from control.cli.plan_table import against_cheapest
 from control.planning.report import PlanReport, unmet_share
+from templates_lib.values.install_hint import install_hint
 from templates_lib.values.plan import PlannedInstance
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def save_picture(report: PlanReport, path: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise ValueError("--plot needs matplotlib: pip install 'medley-serving[plot]'") from None
+        raise ValueError(f"--plot needs matplotlib: {install_hint('plot')}") from None
     rows = min(len(report.plan.instances), MOST_ROWS)
     heights = [0.9 + INCH_PER_ROW * rows, 3.0]
     with mpl.rc_context({"font.size": 9}):

@@ -1,5 +1,8 @@
 """A plan as tables for people."""
 
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -8,6 +11,7 @@ from rich.text import Text
 from control.cli.cost_chart import terminal_chart
 from control.cli.output import table
 from control.cli.plan_document import stages
+from control.cli.time_text import OLD, age
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
 from control.planning.step_time_lines import step_time_lines
@@ -175,4 +179,16 @@ def _basis(report: PlanReport) -> Text:
         lines.append(f"Derived (sizes nobody sells, priced per GPU): {', '.join(basis.derived_offers)}")
     lines += [f"Step times: {line}" for line in step_time_lines(basis.step_times)]
     lines += [f"Note: {note}" for note in basis.notes]
-    return Text("\n".join(lines), style="dim")
+    text = Text("\n".join(lines), style="dim")
+    if (oldest := _oldest(basis.prices_observed)) is not None and oldest > OLD:
+        text.append(f"\nPrices are up to {age(oldest)} old: `medley offers refresh` asks the clouds", style="red")
+    return text
+
+
+def _oldest(observed: Iterable[str]) -> timedelta | None:
+    """Age of the oldest price that has a day; None: none has one."""
+    days = [day for day in observed if len(day) >= len("2026-01-01")]
+    if not days:
+        return None
+    seen = min(datetime.fromisoformat(day) for day in days)
+    return datetime.now(UTC) - (seen if seen.tzinfo else seen.replace(tzinfo=UTC))

@@ -58,6 +58,8 @@ def status(
     for name, trouble in trouble_of.items():
         typer.echo(f"fleet {name} {trouble}")
     for cloud in clouds:
+        if not cloud.fleets:  # `medley offers calls` shows those that nobody plans with
+            continue
         if cloud.left_out:
             typer.echo(f"{cloud.cloud} is left out of plans: {cloud.left_out}")
         if cloud.failure and cloud.failure not in cloud.left_out:

@@ -63,7 +63,10 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 @app.command("show")
 def show(
     name: Annotated[
-        str, typer.Argument(help="Version of a library (`medley templates list`), or id of a template (in any plan).")
+        str,
+        typer.Argument(
+            help="Version of a library (`medley templates list`), or id of a template (in any plan); or the beginning."
+        ),
     ],
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
@@ -72,6 +75,7 @@ def show(
     from control.cli.planning import session
     from control.planning.templates import stored_template
 
+    name = _whole(name, database_url)
     with session(database_url) as opened:
         try:
             info = opened.store.show(name)
@@ -87,6 +91,23 @@ def show(
             print_template(stored, console())
             return
     _print(info, output)
+
+
+def _whole(name: str, database_url: str | None) -> str:
+    """The version or id that begins with `name`, which stays as it is where neither does."""
+    from control.cli.acting import opened
+    from control.db.errors import AmbiguousIdError, NotStoredError
+    from control.db.short_ids import whole_id
+
+    with opened(database_url) as database:
+        for what in ("library", "template"):
+            try:
+                return whole_id(database, what, name)
+            except AmbiguousIdError:
+                raise
+            except NotStoredError:
+                continue
+    return name
 
 
 def _document(info: "LibraryInfo") -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from datetime import datetime, timedelta
 
+OLD = timedelta(days=7)
+"""Age from which on a price is not today's: spot prices move within hours, list prices within weeks."""
+
 
 def age(passed: timedelta) -> str:
     seconds = passed.total_seconds()

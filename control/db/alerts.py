@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.alert_tables import alert as alert_table
 from control.db.alert_tables import delivery, webhook
 from control.db.database import Database
+from control.db.reconcile_tables import fleet
 from control.db.webhooks import Webhook
 from policies.alert_rules import Alert, Severity
 
@@ -61,7 +62,9 @@ class PostgresAlerts:
             takers = tuple(each for each in webhooks if each.name in there)
             for each in firing:
                 _fire(connection, each, takers, now)
-            over = update(alert_table).where(alert_table.c.resolved_at.is_(None), alert_table.c.seen_at <= now - CALM)
+            ended = and_(alert_table.c.seen_at < now, _is_of_no_fleet())  # it cannot come back: nothing is waited for
+            calm = alert_table.c.seen_at <= now - CALM
+            over = update(alert_table).where(alert_table.c.resolved_at.is_(None), or_(calm, ended))
             for row in connection.execute(over.values(resolved_at=now).returning(*alert_table.c)).all():
                 _tell(connection, "resolved", row, takers, now)
 
@@ -119,6 +122,13 @@ class PostgresAlerts:
     def _settle(self, delivery_id: int, values: dict[str, Any]) -> None:
         settled = update(delivery).where(delivery.c.id == delivery_id, delivery.c.delivered_at.is_(None))
         self.database.write(settled.values(values))
+
+
+def _is_of_no_fleet() -> ColumnElement[bool]:
+    """Whether an alert's subject, `fleet NAME` or `fleet NAME, …`, names a fleet that is not there any more."""
+    subject, name = alert_table.c.subject, "fleet " + fleet.c.name
+    there = exists().where(or_(subject == name, func.starts_with(subject, name + ", ")))
+    return and_(func.starts_with(subject, "fleet "), ~there)
 
 
 def _fire(connection: Connection, each: Alert, takers: tuple[Webhook, ...], now: datetime) -> None:

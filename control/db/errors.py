@@ -29,6 +29,10 @@ class NotStoredError(DatabaseError, LookupError):
     """A library, template, snapshot or plan that was asked for by name is not stored here."""
 
 
+class AmbiguousIdError(NotStoredError):
+    """The beginning of an id is that of several: give more of it."""
+
+
 class LibraryConflictError(DatabaseError):
     """A library is not what its build left: it changed under the build, or rows are missing."""
 

@@ -1,5 +1,6 @@
 """Latencies of gateways, minute by minute: histograms, so that any share of any span can be read off later."""
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,3 +80,13 @@ class PostgresSloSamples:
 
     def drop_older(self, than: datetime) -> None:
         self.database.write(delete(slo_sample).where(slo_sample.c.begins_at < than))
+
+
+def added(parts: Iterable[LatencyHistogram]) -> dict[float, float]:
+    """Upper bound in seconds → observations, of histograms that may differ in their bounds."""
+    total: dict[float, float] = {}
+    for part in parts:
+        for bound, count in zip(part.bounds_s, part.counts, strict=True):
+            key = math.inf if bound is None else bound
+            total[key] = total.get(key, 0.0) + count
+    return dict(sorted(total.items()))

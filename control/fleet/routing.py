@@ -1,7 +1,7 @@
 """Routing to a fleet's models, as it follows from what is ready."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from agents.channels.address import Address
@@ -89,11 +89,13 @@ class Routing:
         served = []
         for routed in self.routed(there):
             model = self.models[routed.id]
+            prompting = {each.id for each in model.work_classes if each.unit is Unit.PROMPT_TOKEN}
             served.append(
                 PublishedModel(
                     routed,
                     model.tokenizer,
-                    self._context_tokens(routed.id, there),
+                    # Only who serves the last leg of a route keeps an answer.
+                    self._room(routed.id, there, {route.legs[-1].work_class for route in model.routes}),
                     model.created,
                     mean_prompt_tokens=model.mean_prompt_tokens,
                     mean_output_tokens=model.mean_output_tokens,
@@ -101,6 +103,7 @@ class Routing:
                     hold=model.hold,
                     max_prompt_tokens=model.max_prompt_tokens,
                     longer=model.longer,
+                    prompt_room_tokens=self._room(routed.id, there, prompting),
                 )
             )
         return tuple(served)
@@ -135,11 +138,10 @@ class Routing:
         times = next((each for each in found if each is not None), None)
         return replace(member, times=times, usd_per_hour=wanted.usd_per_hour)
 
-    def _context_tokens(self, name: str, there: Iterable[tuple[str, Target]]) -> int:
-        """The model's, or what every instance of it has KV cache for: whichever answers a request can finish it, and
-        take it over from another. Only who serves the last leg of a route keeps an answer."""
-        answering = {route.legs[-1].work_class for route in self.models[name].routes}
-        templates = {w.template.id: w.template for _, w in there if not answering.isdisjoint(w.units_per_s)}
+    def _room(self, name: str, there: Iterable[tuple[str, Target]], work_classes: Collection[str]) -> int:
+        """The model's context, or what every instance with these work classes has KV cache for: whichever of them takes
+        a request can finish its part, and take it over from another."""
+        templates = {w.template.id: w.template for _, w in there if not w.units_per_s.keys().isdisjoint(work_classes)}
         gangs = [placed_gang(template) for template in templates.values()]
         rooms = (e.most_tokens for gang in gangs for e in gang.executors if gang.is_of_one or e.component == name)
         return min((self.models[name].context_tokens, *rooms))

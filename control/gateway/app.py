@@ -173,5 +173,6 @@ def _model_object(model: ModelEntry) -> dict[str, object]:
         "object": "model",
         "created": model.served.created,
         "owned_by": "medley",
-        "max_model_len": model.served.context_tokens,
+        # What any prompt and answer may have together: a client that keeps to it is never refused for its length.
+        "max_model_len": model.served.most_prompt_tokens,
     }

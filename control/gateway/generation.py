@@ -162,7 +162,7 @@ class Generation:
             exchange.request,
             model.id,
             prompt,
-            params.sampling,
+            params.sampling.of_model(model.tokenizer.sampling_defaults),
             max_tokens,
             stop_ids,
             deadline_s,
@@ -212,7 +212,13 @@ class Generation:
     def _room(self, params: GenerationParams, model: ModelEntry, prompt: tuple[int, ...]) -> int:
         """Tokens that the answer may have."""
         context, param = model.served.context_tokens, "messages" if isinstance(params.prompt, list) else "prompt"
-        room = context - len(prompt)
+        room, most = context - len(prompt), model.served.most_prompt_tokens
+        if most < len(prompt) < context:
+            raise bad_request(
+                f"This model's instances have room for prompts of {most} tokens; this has {len(prompt)}. Shorten it.",
+                param,
+                "context_length_exceeded",
+            )
         if room < 1 or (params.max_tokens or 1) > room:
             asked = f" and {params.max_tokens} for the answer" if room >= 1 else ""
             raise bad_request(

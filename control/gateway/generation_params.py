@@ -4,10 +4,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.messages.to_scheduler import Sampling
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import GenerationBody
 from control.gateway.chat_template import ChatMessage
+from control.gateway.sampling_defaults import AskedSampling
 from control.gateway.service_tier import ServiceTier
 
 _SEEDS = (1 << 62) - 1
@@ -18,7 +18,7 @@ class GenerationParams:
     model: str
     prompt: str | tuple[int, ...] | Sequence[ChatMessage]
     """Text, tokens, or a conversation."""
-    sampling: Sampling
+    sampling: AskedSampling
     max_tokens: int | None
     """None: up to the end of the context."""
     stop: tuple[str, ...]
@@ -30,12 +30,12 @@ class GenerationParams:
     """As it was asked for."""
 
 
-def sampling_of(body: GenerationBody, top_logprobs: int | None) -> Sampling:
+def sampling_of(body: GenerationBody, top_logprobs: int | None) -> AskedSampling:
     """A request without a seed gets one here: it must go on with the same one should its instance fail."""
-    return Sampling(
-        temperature=1.0 if body.temperature is None else body.temperature,
-        top_p=1.0 if body.top_p is None else body.top_p,
-        top_k=body.top_k or 0,
+    return AskedSampling(
+        temperature=body.temperature,
+        top_p=body.top_p,
+        top_k=body.top_k,
         seed=secrets.randbits(62) if body.seed is None else body.seed & _SEEDS,
         top_logprobs=top_logprobs,
     )

@@ -7,12 +7,20 @@ from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HfTokenizer
 
 from control.gateway.chat_template import ChatTemplate
+from control.gateway.sampling_defaults import sampling_defaults
 from control.gateway.tokenizer import TokenizerFiles
 from control.gateway.tokenizer_error import TokenizerError
 from templates_lib.models.gguf_metadata import read_metadata
 
 _CONTROL = 3
 """Token type of what is never text (gguf.TokenType.CONTROL)."""
+
+_SAMPLING = {
+    "temperature": "general.sampling.temp",
+    "top_p": "general.sampling.top_p",
+    "top_k": "general.sampling.top_k",
+}
+"""Names in `generation_config.json` → those that llama.cpp's converter gives them."""
 
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -64,4 +72,5 @@ def load_gguf(path: Path) -> TokenizerFiles:
         stop_ids=(eos,) if eos is not None else (),
         bos_ids=(bos,) if bos is not None and value("tokenizer.ggml.add_bos_token", False) else (),
         chat=ChatTemplate(source, names) if source else None,
+        sampling_defaults=sampling_defaults({name: value(key) for name, key in _SAMPLING.items()}),
     )

@@ -57,6 +57,12 @@ class PublishedModel:
     """Longer prompts are for `longer`; 0: no limit."""
     longer: str = ""
     """Another model of the table: the part of this one with instances for long prompts."""
+    prompt_room_tokens: int = 0
+    """Longest prompt that all instances which compute prompts have KV cache for; 0: no shorter than the context."""
+
+    @property
+    def most_prompt_tokens(self) -> int:
+        return min(self.context_tokens, self.prompt_room_tokens or self.context_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.decoders import DecodeStream
 
 from control.gateway.chat_template import ChatMessage, ChatTemplate
+from control.gateway.sampling_defaults import PLAIN, SamplingDefaults
 
 
 class TextStream(Protocol):
@@ -30,6 +31,10 @@ class Tokenizer(Protocol):
     @property
     def vocabulary_size(self) -> int: ...
 
+    @property
+    def sampling_defaults(self) -> SamplingDefaults:
+        """As its model's files have them."""
+
     def encode(self, texts: Sequence[str], is_rendered: bool) -> list[tuple[int, ...]]:
         """Plain prompts get the tokens that the model wants around one; a rendered conversation has them."""
 
@@ -51,6 +56,7 @@ class TokenizerFiles:
     bos_ids: tuple[int, ...] = ()
     """Put before a plain prompt where the tokenizer's own post-processor does not do it."""
     chat: ChatTemplate | None = field(default=None)
+    sampling_defaults: SamplingDefaults = PLAIN
 
     @property
     def vocabulary_size(self) -> int:

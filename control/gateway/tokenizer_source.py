@@ -8,6 +8,7 @@ from tokenizers import Tokenizer as HfTokenizer
 
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.gguf_tokenizer import load_gguf
+from control.gateway.sampling_defaults import sampling_defaults
 from control.gateway.tokenizer import Tokenizer, TokenizerFiles
 from control.gateway.tokenizer_error import TokenizerError
 
@@ -30,11 +31,13 @@ def _load_directory(path: Path) -> TokenizerFiles:
         raise TokenizerError(f"{file.name}: {error}") from error
     config = _json(path / "tokenizer_config.json")
     special = {name: _token_text(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-    stop = _json(path / "generation_config.json").get("eos_token_id") or tokenizer.token_to_id(special["eos_token"])
+    generation = _json(path / "generation_config.json")
+    stop = generation.get("eos_token_id") or tokenizer.token_to_id(special["eos_token"])
     stop_ids = tuple(stop) if isinstance(stop, list) else (stop,) if isinstance(stop, int) else ()
     template = path / "chat_template.jinja"
     source = template.read_text() if template.is_file() else _default_template(config.get("chat_template"))
-    return TokenizerFiles(tokenizer, stop_ids, chat=ChatTemplate(source, special) if source else None)
+    chat = ChatTemplate(source, special) if source else None
+    return TokenizerFiles(tokenizer, stop_ids, chat=chat, sampling_defaults=sampling_defaults(generation))
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from control.preflight.places import of_image, of_machines
 from control.preflight.planned import Planned
 from control.preflight.quotas import of_quotas
 from templates_lib.values.clouds import OWNED, SKYPILOT, cloud_kind
+from templates_lib.values.install_hint import install_hint
 
 TOOLS = {"rsync": "SkyPilot copies files to nodes with it"}
 """Program that renting through SkyPilot takes → what for."""
@@ -63,7 +64,7 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
 
 def _tools() -> Iterator[Finding]:
     is_there = importlib.util.find_spec("sky") is not None
-    lacking = "SkyPilot is not installed: pip install 'medley-serving[clouds]'"
+    lacking = f"SkyPilot is not installed: {install_hint('clouds')}"
     status = Status.PASS if is_there else Status.FAIL
     yield Finding("tool.skypilot", "this machine", status, "SkyPilot is installed" if is_there else lacking)
     for tool, use in TOOLS.items():

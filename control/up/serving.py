@@ -52,11 +52,13 @@ class Greeting:
             await asyncio.sleep(_POLL_S)
         url, key, model = self._url, self._key.reveal(), min(self._models)
         question = '"messages": [{"role": "user", "content": "What is the capital of France?"}]'
-        body = f'{{"model": "{model}", {question}, "max_tokens": {_LONGEST}}}'
+        how = f'"max_tokens": {_LONGEST}, "temperature": 0, "stream": true'
+        body = f'{{"model": "{model}", {question}, {how}}}'
         say = self._steps.say
         say(f"\nready after {self._steps.elapsed_s:.0f} s: {url}/v1 (OpenAI-compatible), key {key}\n")
-        say(f"curl {url}/v1/chat/completions \\\n  -H 'Authorization: Bearer {key}' \\")
+        say(f"curl -N {url}/v1/chat/completions \\\n  -H 'Authorization: Bearer {key}' \\")
         say(f"  -H 'Content-Type: application/json' \\\n  -d '{body}'\n")
+        say("It is slow on purpose: several nodes serve it, each with a hard share of this machine's processors.")
         say("Ctrl-C ends it, and leaves nothing behind. In another terminal: medley status, medley instances")
         say("For the console: medley token create you --role operator")
 

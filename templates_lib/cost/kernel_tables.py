@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from templates_lib.values.install_hint import install_hint
+
 Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
 PACKAGE, DISTRIBUTION = "aiconfigurator_core", "aiconfigurator-core"
-NOT_INSTALLED = (
-    f"kernel times need {DISTRIBUTION}, which is not installed: pip install 'medley-serving[kernels]' brings it"
-)
+NOT_INSTALLED = f"kernel times need {DISTRIBUTION}, which is not installed: {install_hint('kernels')}"
 SYSTEMS = {
     "A100-80": "a100_sxm",
     "B200": "b200_sxm",

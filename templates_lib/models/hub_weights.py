@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from templates_lib.models.weights_place import NoWeightsError
+from templates_lib.values.install_hint import install_hint
 
 PREFIX = "hf:"
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
@@ -113,7 +114,7 @@ class _Repository:
             from huggingface_hub import hf_hub_download, try_to_load_from_cache
             from huggingface_hub.utils.tqdm import disable_progress_bars
         except ImportError:
-            raise NoWeightsError("huggingface-hub is not installed: pip install 'medley-serving[agent]'") from None
+            raise NoWeightsError(f"huggingface-hub is not installed: {install_hint('agent')}") from None
         disable_progress_bars()
         # Addresses of large files are signed: whoever finds one in a log may read the file.
         logging.getLogger("httpx").setLevel(logging.WARNING)

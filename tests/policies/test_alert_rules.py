@@ -14,6 +14,7 @@ from policies.alert_rules import (
     FleetFacts,
     LeakFacts,
     MarketFacts,
+    ObjectiveFacts,
     Severity,
     alerts,
 )
@@ -72,3 +73,22 @@ def test_prices_that_cannot_be_right_are_told_by_cloud_and_counted() -> None:
     (alert,) = alerts(replace(AlertFacts(NOW), markets=[MarketFacts("aws", keys), MarketFacts("gcp", ())]))
     assert (alert.kind, alert.subject, alert.severity) == (AlertKind.QUARANTINE, "cloud aws", Severity.WARNING)
     assert "az2/g6e.xlarge/spot and 2 more" in alert.text
+
+
+@pytest.mark.parametrize(
+    ("answers", "within", "expected"),
+    [
+        (1000, 0.9901, []),
+        (1000, 0.988, [Severity.WARNING]),
+        (1000, 0.97, [Severity.CRITICAL]),
+        (40, 0.9, []),  # four misses
+        (0, 0.0, []),
+    ],
+)
+def test_an_objective_that_is_missed_more_often_than_allowed_is_told(
+    answers: float, within: float, expected: list[Severity]
+) -> None:
+    objective = ObjectiveFacts("chat", "llama", "TTFT", 6000, 99, answers, within)
+    told = found(objectives=[objective])
+    assert [severity for _, _, severity in told] == expected
+    assert all(kind == AlertKind.MISSED for kind, _, _ in told)

@@ -10,9 +10,9 @@ from control.actions.decide_plan import DRAFT, AcceptedPlan
 from control.actions.plan_change import plan_change
 from control.api.documented import problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
+from control.api.ids import PlanId
 from control.api.plan_diff import PlanDiff, plan_diff
 from control.api.routes.fleets import FleetPlan
-from control.api.routes.plans import PlanId
 from control.api.text import Line
 from control.db.fleets import PostgresFleets
 from control.db.plan_summary import PostgresPlanList

@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from control.actions import drain_instance as actions
 from control.api.documented import problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
+from control.api.ids import InstanceId
 from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.routes.events import STREAM, LastEventId, followed
-from control.api.text import Line, PathId, QueryText
+from control.api.text import Line, QueryText
 from control.db.database import Database
 from control.db.instance_pages import instance_page
 from control.db.instances import PostgresInstances
@@ -77,12 +78,12 @@ async def follow_instances(
 
 
 @router.get("/instances/{instance}", responses=problems(404))
-def get_instance(instance: PathId, services: ServicesOf) -> InstanceView:
+def get_instance(instance: InstanceId, services: ServicesOf) -> InstanceView:
     return _view(services.database, instance)
 
 
 @router.get("/instances/{instance}/history", responses=problems(404))
-def get_history(instance: PathId, services: ServicesOf) -> Items[PastTransition]:
+def get_history(instance: InstanceId, services: ServicesOf) -> Items[PastTransition]:
     """Every step of its life, oldest first, with the reasons."""
     stored = PostgresInstances(services.database)
     stored.load(instance)
@@ -90,7 +91,7 @@ def get_history(instance: PathId, services: ServicesOf) -> Items[PastTransition]
 
 
 @router.get("/instances/{instance}/logs", responses=problems(404))
-def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_384) -> Items[NodeLog]:
+def get_logs(instance: InstanceId, services: ServicesOf, tail_bytes: TailBytes = 16_384) -> Items[NodeLog]:
     """The end of the log of each of its nodes, where the node is on this machine; else where to look."""
     PostgresInstances(services.database).load(instance)
     held = PostgresNodes(services.database).of_instance(instance)
@@ -98,7 +99,7 @@ def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_
 
 
 @router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))
-def drain_instance(instance: PathId, act: ActOf, body: DrainReason | None = None) -> InstanceView:
+def drain_instance(instance: InstanceId, act: ActOf, body: DrainReason | None = None) -> InstanceView:
     """Give an instance no new request, let it finish those it has, and give it back; one that does not serve yet is
     given back at once. The control plane launches what the fleet's plan still wants. A second call changes nothing."""
     actions.drain_instance(act, instance, (body or DrainReason()).reason)

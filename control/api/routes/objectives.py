@@ -11,9 +11,9 @@ from control.actions.decide_plan import DRAFT
 from control.api.documented import problems
 from control.api.fleet_document import document_of
 from control.api.guarded_route import ActOf, ServicesOf, api_router
+from control.api.ids import PlanId
 from control.api.problem import ApiError, field_problem
 from control.api.routes.operations import Operation, accepted
-from control.api.routes.plans import PlanId
 from control.api.text import QueryText
 from control.api.what_if import Word
 from control.api.work.requests import ObjectivesRequest

@@ -1,10 +1,10 @@
 """Plans: made as dry runs, looked at, approved or applied."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from fastapi import Path, Response
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from control.actions.decide_plan import DRAFT
@@ -12,6 +12,7 @@ from control.actions.projects import check_project
 from control.api.documented import problems
 from control.api.fleet_document import SpecDocument, checked
 from control.api.guarded_route import ActOf, ServicesOf, api_router
+from control.api.ids import PlanId
 from control.api.page import Cursor, Limit, Page, before, page
 from control.api.problem import ApiError
 from control.api.routes.operations import Operation, accepted
@@ -35,7 +36,6 @@ from templates_lib.values.step_time_basis import StepTimeBasis
 from templates_lib.values.work import Demand
 
 router = api_router("plans")
-PlanId = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
 
 _SERVED_SHARE = 1e-6

@@ -1,21 +1,23 @@
 """Attainment of objectives over time."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.attainment import added, burn_rate, judged, percentile_s, share_within
+from control.api.attainment import judged, percentile_s
 from control.api.documented import problems
 from control.api.fleet_document import document_of
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.periods import Points, Since, Until, parts, period
 from control.api.text import PathName
 from control.db.fleets import PostgresFleets
-from control.db.slo_samples import PostgresSloSamples, SloSample
+from control.db.slo_samples import PostgresSloSamples, SloSample, added
 from control.fleet.kept_promises import KeptPromise, kept_promises
 from control.fleet_file.model_section import SloSection
 from control.ledger.period import Period
+from policies.attainment import burn_rate, share_within
 
 router = api_router("slo")
 
@@ -82,7 +84,9 @@ class ModelSlo(BaseModel):
     ttft_ms: float
     tpot_ms: float
     percentile: float
-    items: list[SloPoint]
+    ttft: Attainment = Field(description="In the whole span.")
+    tpot: Attainment = Field(description="In the whole span.")
+    items: list[SloPoint] = Field(description="The same by equal parts of the span.")
     work: list[WorkSlo] = Field(description="By the work class that decides the objective.")
     promises: list[PromiseOf] = Field(description="Empty where the plan in force promises no percentile.")
 
@@ -111,20 +115,26 @@ def get_slo(
     promises = kept_promises(services.database, fleet, span.since, span.until)
     return FleetSlo(
         models=[
-            ModelSlo(
-                model=name,
-                ttft_ms=slo.ttft_ms,
-                tpot_ms=slo.tpot_ms,
-                percentile=slo.percentile,
-                items=[_point(part, slo, [s for s in samples if s.model == name]) for part in parts(span, points)],
-                work=[
-                    WorkSlo.model_validate(each)
-                    for each in judged(one for s in samples if s.model == name for one in s.judged)
-                ],
-                promises=[_promise(each) for each in promises if each.model == name],
-            )
+            _model(name, slo, span, points, [s for s in samples if s.model == name], promises)
             for name, slo in slos.items()
         ]
+    )
+
+
+def _model(
+    name: str, slo: SloSection, span: Period, points: int, samples: list[SloSample], promises: Iterable[KeptPromise]
+) -> ModelSlo:
+    whole = _point(span, slo, samples)
+    return ModelSlo(
+        model=name,
+        ttft_ms=slo.ttft_ms,
+        tpot_ms=slo.tpot_ms,
+        percentile=slo.percentile,
+        ttft=whole.ttft,
+        tpot=whole.tpot,
+        items=[_point(part, slo, samples) for part in parts(span, points)],
+        work=[WorkSlo.model_validate(each) for each in judged(one for s in samples for one in s.judged)],
+        promises=[_promise(each) for each in promises if each.model == name],
     )
 
 

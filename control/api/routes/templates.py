@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
+from control.api.ids import TemplateId
 from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.text import Readable
 from control.db.libraries import PostgresLibraries
@@ -76,7 +77,7 @@ def list_templates(
 
 
 @router.get("/templates/{template}", responses=problems(404))
-def get_template(template: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], services: ServicesOf) -> Template:
+def get_template(template: TemplateId, services: ServicesOf) -> Template:
     """Show what a template runs where, and what it sustains."""
     found = stored_template(PostgresLibraries(services.database), template)
     fields = msgspec.to_builtins(found.template)

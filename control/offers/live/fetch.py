@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from control.offers.live.source import LiveAnswer, LiveSource, NoAnswerError, SourceError
+from templates_lib.values.install_hint import install_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _ask(
     except SourceError as error:
         result = error
     except ImportError as error:
-        result = NoAnswerError(f"{error}: install medley-serving[clouds]")
+        result = NoAnswerError(f"{error}: {install_hint('clouds')}")
     except Exception as error:  # of a vendor's library, or a mistake of ours: the other clouds go on
         result = NoAnswerError(f"unexpected {type(error).__name__}: {error}")
     results.put((number, result))

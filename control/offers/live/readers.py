@@ -11,6 +11,7 @@ from control.offers.live.aws_quotas import aws_quotas
 from control.offers.live.gcp_places import gcp_sold
 from control.offers.live.gcp_quotas import gcp_quotas
 from control.offers.live.source import NoAnswerError
+from templates_lib.values.install_hint import install_hint
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +40,6 @@ def _installed(ask: Callable[P, R]) -> Callable[P, R]:
         try:
             return ask(*args, **kwargs)
         except ImportError as error:
-            raise NoAnswerError(f"{error}: install medley-serving[clouds]") from None
+            raise NoAnswerError(f"{error}: {install_hint('clouds')}") from None
 
     return asking

@@ -11,6 +11,7 @@ import numpy as np
 
 from control.simulator.report.chart import Chart, Kind, Line
 from control.simulator.report.palette import LIGHT, Palette, marked, named
+from templates_lib.values.install_hint import install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def need_plots() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise MissingPlotsError("plots need matplotlib: pip install 'medley-serving[simulate]'") from None
+        raise MissingPlotsError(f"plots need matplotlib: {install_hint('simulate')}") from None
 
 
 def png(chart: Chart) -> bytes:

@@ -20,6 +20,7 @@ from control.simulator.report.simulation_page import simulation_page
 from control.simulator.report.summary import Summary, summarise
 from control.simulator.report.tables import Coded, Column, RowFile, row_files
 from control.simulator.result import SimulationResult
+from templates_lib.values.install_hint import install_hint
 
 _ROWS = 65_536
 """Written at a time: memory does not grow with the length of a file."""
@@ -39,7 +40,7 @@ def need_format(rows: RowFormat) -> None:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            raise ValueError("parquet files need pyarrow: pip install 'medley-serving[simulate]'") from None
+            raise ValueError(f"parquet files need pyarrow: {install_hint('simulate')}") from None
 
 
 def write_results(

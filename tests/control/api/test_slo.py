@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from sqlalchemy import insert
+from sqlalchemy import delete, insert
 
-from control.api.attainment import added, burn_rate, percentile_s, share_within
+from control.alerts.watch import AlertWatch
+from control.api.attainment import percentile_s
 from control.api.slo_sampler import SloSampler, at_addresses, each_gateway
 from control.db.api_tables import slo_sample
 from control.db.corrections import PostgresCorrections
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
-from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples, SloSample
+from control.db.reconcile_tables import fleet
+from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples, SloSample, added
+from policies.attainment import burn_rate, share_within
 from policies.correction import Correction
 from templates_lib.values.plan import Attained
 from tests.control.api.conftest import Api
@@ -80,10 +83,29 @@ def test_attainment_is_what_gateways_measured(operator: Api, database: Database)
     assert 1000 <= first["ttft"]["p50_ms"] <= 10_000 < first["ttft"]["p99_ms"] <= 120_000
     assert (second["ttft"]["within"], second["tpot"]["burn_rate"]) == (1.0, pytest.approx(0.0))
     assert (third["ttft"]["observed"], third["ttft"]["within"], third["ttft"]["burn_rate"]) == (0, None, None)
+    whole = model["ttft"]
+    assert (whole["observed"], whole["within"], whole["burn_rate"]) == (20, pytest.approx(0.95), pytest.approx(1.0))
+    assert (model["tpot"]["observed"], model["tpot"]["within"]) == (20, 1.0)
     assert model["work"] == [
         {"work_class": f"{MODEL}/decode", "objective": "tpot", "answers": 20, "kept": 20},
         {"work_class": f"{MODEL}/prefill", "objective": "ttft", "answers": 20, "kept": 19},
     ]
+
+
+def test_an_objective_that_is_missed_is_an_alert_until_its_fleet_is_gone(operator: Api, database: Database) -> None:
+    operator.post("/fleets", {"spec": spec()})
+    now = datetime.now(UTC)
+    minute, late = now.replace(second=0, microsecond=0), LatencyHistogram((60.0, None), (88.0, 12.0))
+    in_time = LatencyHistogram((6.0, None), (96.0, 4.0))
+    PostgresSloSamples(database).add([SloSample("one", MODEL, minute - timedelta(minutes=9), late, in_time)])
+    AlertWatch(database, lambda: now).step()
+    (alert,) = operator.get("/alerts").json()["items"]
+    assert (alert["kind"], alert["severity"]) == ("objective.missed", "critical")
+    assert MODEL in alert["subject"]
+    with database.transaction() as connection:
+        connection.execute(delete(fleet))
+    AlertWatch(database, lambda: now + timedelta(seconds=30)).step()
+    assert operator.get("/alerts").json()["items"] == []
 
 
 def test_what_is_promised_stands_beside_what_is_kept(operator: Api, database: Database) -> None:

@@ -17,7 +17,8 @@ def test_a_cloud_that_is_left_out_is_named_with_the_reason(viewer: Api, database
     }
     PostgresOffers(database).failed("aws", "aws-api", "the key was revoked", "the key was revoked", now())
     (aws,) = viewer.get("/status").json()["clouds"]
-    assert aws == {"cloud": "aws", "left_out": "the key was revoked", "failure": "the key was revoked"}
+    revoked = "the key was revoked"
+    assert aws == {"cloud": "aws", "left_out": revoked, "failure": revoked, "fleets": []}
 
 
 def test_a_fleet_is_told_when_it_was_planned_and_when_it_is_again(

@@ -66,6 +66,18 @@ def listed(offers: Any, *arguments: str) -> dict[str, Any]:
     return {f"runpod/any/{o['instance_type']}/{o['market']}": o for o in found}
 
 
+def test_a_list_is_short_filtered_and_says_how_old_prices_are(offers: Any) -> None:
+    every = json.loads(offers("list", "--cloud", "aws", "--gpu", "L4", "-o", "json").stdout)
+    shown = offers("list", "--cloud", "aws", "--gpu", "L4", "--limit", "2")
+    assert shown.stdout.count("aws-") == 2 < len(every)
+    assert f"2 of {len(every)} offers" in shown.stderr
+    assert "days old" in shown.stderr
+    spot = ("--market", "spot", "--max-price", "0.5")
+    cheap = json.loads(offers("list", "--cloud", "aws", "--gpu", "L4", *spot, "-o", "json").stdout)
+    assert 0 < len(cheap) < len(every)
+    assert {o["market"] for o in cheap} == {"spot"}
+
+
 def test_a_round_stores_who_answers_and_names_who_is_left_out(offers: Any) -> None:
     before = offers("list", "--cloud", "aws", "--region", "us-east-2", "--gpu", "L4")
     assert "aws-skypilot-v9" in before.stdout

@@ -108,6 +108,8 @@ def test_a_context_is_what_every_instance_that_answers_has_room_for() -> None:
     for there, blocks in (((prefill, decode), 40), ((prefill, decode, whole), 30), ((whole,), 30)):
         (model,) = routing().served(ready(*there))
         assert model.context_tokens == blocks * 16
+    (model,) = routing().served(ready(prefill, decode))
+    assert (model.most_prompt_tokens, model.context_tokens) == (10 * 16, 40 * 16), "a prompt has to fit who computes it"
     (vast,) = targets(plan_of([planned(1, "aggregated", kv_blocks=1_000_000)], [], FLOWS))
     assert [m.context_tokens for m in routing().served(ready(vast))] == [MODEL.model.max_context_tokens]
 

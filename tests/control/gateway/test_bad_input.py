@@ -10,10 +10,13 @@ import pytest
 
 from tests.control.gateway.world import API_KEY, MODEL, World, world_of
 
+ROOM = 19_995
+"""Tokens of the longest prompt; its context has 20,000."""
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world_of(tmp_path_factory.mktemp("bad"), {"e1": ()}) as world:
+    with world_of(tmp_path_factory.mktemp("bad"), {"e1": ()}, prompt_room_tokens=ROOM) as world:
         yield world
 
 
@@ -127,6 +130,17 @@ def test_a_prompt_longer_than_the_context(world: World, prompt: str, max_tokens:
         answer = http.post("/v1/completions", json={**PLAIN, "prompt": prompt, "max_tokens": max_tokens})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
     assert "20000 tokens" in answer.json()["error"]["message"]
+
+
+def test_a_prompt_that_no_instance_has_room_for_is_refused_as_models_say(world: World):
+    with world.http() as http:
+        (model,) = http.get("/v1/models").json()["data"]
+        most = model["max_model_len"]
+        answer = http.post("/v1/completions", json={**PLAIN, "prompt": "x" * (most + 1), "max_tokens": 1})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
+        assert f"{most} tokens" in answer.json()["error"]["message"]
+        fits = http.post("/v1/completions", json={**PLAIN, "prompt": "x" * most, "max_tokens": 1})
+        assert (most, fits.status_code) == (ROOM, 200)
 
 
 def test_a_huge_body_is_refused_before_it_is_read_and_while_it_is(world: World):

@@ -171,9 +171,9 @@ class World:
 
 
 @contextmanager
-def world_of(folder: Path, echoes: dict[str, tuple[str, ...]], *gateway: str) -> Iterator[World]:
-    """Echo schedulers with these arguments, one gateway, ready."""
-    world = World(folder)
+def world_of(folder: Path, echoes: dict[str, tuple[str, ...]], *gateway: str, **model: Any) -> Iterator[World]:
+    """Echo schedulers with these arguments, one gateway, ready. `model`: what differs from the usual one."""
+    world = World(folder, model=model)
     try:
         for name, arguments in echoes.items():
             world.echo(name, *arguments)

@@ -2,6 +2,7 @@
 
 from control.cloud.errors import StockOutError, UnauthorisedError
 from control.db.database import Database
+from control.db.fleets import PostgresFleets
 from control.db.live_offers import PostgresOffers
 from control.market.answers import note_refusal
 from control.market.cloud_status import CloudStatus, cloud_statuses
@@ -18,3 +19,6 @@ def test_missing_credentials_are_named_and_refusals_leave_no_cloud_out(database:
     gcp, runpod = cloud_statuses(database)
     assert gcp == CloudStatus("gcp", "no GCP credentials were found", "no GCP credentials were found")
     assert runpod == CloudStatus("runpod", "", "it answered 502")
+    spec = "models: []\nclouds: [{cloud: local}, {cloud: gcp, regions: [us-central1]}]"
+    PostgresFleets(database).create("chat", spec, NOON)
+    assert [(each.cloud, each.fleets) for each in cloud_statuses(database)] == [("gcp", ("chat",)), ("runpod", ())]

@@ -1,6 +1,7 @@
 """`medley up` says that it is ready when the gateway serves, and not before."""
 
 import asyncio
+import json
 import threading
 from dataclasses import dataclass, field
 
@@ -42,14 +43,16 @@ def test_it_waits_for_all_instances_and_for_the_gateway_to_find_them() -> None:
         assert said == []
         gateway.models = ["m", "other"]
         async with asyncio.timeout(120):
-            while len(said) < 5:
+            while len(said) < 6:
                 await asyncio.sleep(0)
         greeting.ready("i3")
         greeting.close()
 
     with serving(gateway.answer) as endpoint:
         asyncio.run(scenario(endpoint.url))
-    assert len(said) == 5
+    assert len(said) == 6
     assert said[0].startswith("\nready after ")
     assert f"{endpoint.url}/v1" in said[0]
     assert KEY.reveal() in said[1]
+    body = json.loads(said[2].partition("-d '")[2].partition("'")[0])
+    assert (body["stream"], body["temperature"]) == (True, 0), "the first answer is the likeliest one, as it comes"

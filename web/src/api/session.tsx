@@ -74,5 +74,5 @@ export function useRefusal(operation: Operation): string {
   const { role, name } = useSession();
   const needed = NEEDED_ROLE[operation];
   if ((RANK[role] ?? 0) >= (RANK[needed] ?? 9)) return "";
-  return `This takes the role ${needed}; ${name} is a ${role}.`;
+  return `This takes the role ${needed}; ${name} has the role ${role}.`;
 }

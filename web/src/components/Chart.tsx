@@ -2,9 +2,10 @@ import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useTheme } from "@/theme";
-import { near, wholeMoment } from "./figures";
+import { clock, wholeMoment } from "./figures";
 
-export type Line = { name: string; colour: string; values: (number | null)[]; fill?: boolean; dashed?: boolean };
+/** `stepped`: a value holds until the next one. */
+export type Line = { name: string; colour: string; values: (number | null)[]; fill?: boolean; dashed?: boolean; stepped?: boolean };
 
 /** What lines are drawn over where that is no time. `mark`: a place to be seen among the others. */
 export type Across = { format: (at: number) => string; mark: number };
@@ -34,7 +35,7 @@ export function Chart({ label, at, across, none = "–", lines, format, height =
   const [read, setRead] = useState<{ left: number; index: number } | null>(null);
   const theme = useTheme();
   const data: uPlot.AlignedData = [across ? at : at.map((ms) => ms / 1000), ...lines.map((line) => line.values)];
-  const shape = `${theme} ${height} ${fromZero} ${across !== undefined} ${lines.map((l) => `${l.name}${l.colour}${l.fill}${l.dashed}`).join()}`;
+  const shape = `${theme} ${height} ${fromZero} ${across !== undefined} ${lines.map((l) => `${l.name}${l.colour}${l.fill}${l.dashed}${l.stepped}`).join()}`;
 
   // drawn anew only when its shape changes; data is set below, without flicker
   useEffect(() => {
@@ -54,7 +55,7 @@ export function Chart({ label, at, across, none = "–", lines, format, height =
         axes: [
           placed.current
             ? { ...axis, grid: { show: false }, size: 26, splits: (u) => roomFor(u, placed.current), values: (_, places) => places.map((each) => placed.current?.format(each) ?? "") }
-            : { ...axis, grid: { show: false }, size: 26, space: 84, values: (_, ticks) => ticks.map((s) => tickOf(s, (ticks.at(-1) ?? s) - (ticks[0] ?? s))) },
+            : { ...axis, grid: { show: false }, size: (_, texts) => (texts?.some((text) => text.includes("\n")) ? 40 : 26), space: 84, values: (_, ticks) => ticksOf(ticks) },
           { ...axis, grid: { stroke: css("--grid"), width: 1 }, size: (_, values) => 14 + 6.6 * Math.max(...(values ?? [""]).map((text) => text.length)), space: 36, values: (_, ticks) => wholes(ticks.map((v) => formatted.current(v))) },
         ],
         series: [
@@ -63,6 +64,7 @@ export function Chart({ label, at, across, none = "–", lines, format, height =
             label: line.name,
             stroke: own(line.colour),
             width: 1.75,
+            ...(line.stepped && uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
             ...(line.dashed ? { dash: [5, 4] } : {}),
             ...(line.fill ? { fill: `${own(line.colour)}22` } : {}),
             points: { show: across !== undefined || at.length < 2 },
@@ -159,10 +161,12 @@ function stroke(ctx: CanvasRenderingContext2D, [x0, y0, x1, y1]: [number, number
 
 const DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 
-/** Over more than two days the hour is of no use and takes the room. */
-function tickOf(at_s: number, span_s: number): string {
-  const moment = new Date(at_s * 1000);
-  return span_s > 172_800 ? DATE.format(moment) : near(moment);
+/** Over more than two days the hour is of no use and takes the room; over less the day is said below it, where it changes. */
+function ticksOf(ticks_s: number[]): string[] {
+  const days = ticks_s.map((at_s) => DATE.format(at_s * 1000));
+  if ((ticks_s.at(-1) ?? 0) - (ticks_s[0] ?? 0) > 172_800) return days;
+  const isOneDay = new Set([...days, DATE.format(Date.now())]).size === 1;
+  return ticks_s.map((at_s, place) => clock(new Date(at_s * 1000)) + (isOneDay || days[place] === days[place - 1] ? "" : `\n${days[place]}`));
 }
 
 /** Zeros behind every point say nothing. */

@@ -105,6 +105,10 @@ export function Time({ at, ago = false, none = NONE }: { at: string | null | und
   );
 }
 
+export function clock(moment: Date): string {
+  return CLOCK.format(moment);
+}
+
 export function near(moment: Date): string {
   return Math.abs(Date.now() - moment.getTime()) < 72_000_000 ? CLOCK.format(moment) : DAY.format(moment);
 }

@@ -1,8 +1,8 @@
 /** Every kind of GPU keeps its colour on every page. */
 const KNOWN: Record<string, number> = {
-  L4: 1, L40S: 2, A10G: 3, A100: 4, "A100-40": 4, "A100-80": 4, H100: 5, H200: 8, B200: 10, T4: 6, V100: 9, RTX4090: 7, "RTX-4090": 7, A40: 6, RTX6000: 1, L40: 7,
+  L4: 1, L40S: 2, A10G: 3, "A100-80": 4, H100: 5, T4: 6, L40: 7, H200: 8, V100: 9, B200: 10, "A100-40": 11, A40: 12, RTXPRO6000: 13, "V100-32": 14, MI300X: 15,
 };
-const COLOURS = 10;
+const COLOURS = 16;
 
 export function gpuOf(config: string): string {
   return config.split(":")[0] ?? config;

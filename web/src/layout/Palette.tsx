@@ -29,6 +29,9 @@ export function Palette({ open, setOpen }: { open: boolean; setOpen: (open: bool
   }, [setOpen]);
   const wanted = typed.toLowerCase();
   const fits = (...words: string[]) => words.some((word) => word.toLowerCase().includes(wanted));
+  const pages = PAGES.filter((page) => fits(page.name));
+  const named = known.filter((fleet) => fits(fleet.name)).slice(0, MOST);
+  const found = wanted.length > 1 ? running.filter((one) => fits(one.id, one.model, one.zone)).slice(0, MOST) : [];
   const to = (path: string) => {
     setOpen(false);
     setTyped("");
@@ -41,25 +44,29 @@ export function Palette({ open, setOpen }: { open: boolean; setOpen: (open: bool
         <Command.Input placeholder="A page, a fleet, an instance…" value={typed} onValueChange={setTyped} />
         <Command.List>
           <Command.Empty>Nothing has that name.</Command.Empty>
-          <Command.Group heading="Pages">
-            {PAGES.filter((page) => fits(page.name)).map((page) => (
-              <Command.Item key={page.path} value={`page ${page.name}`} onSelect={() => to(hrefOf(page))}>
-                <page.icon size={15} aria-hidden />
-                {page.name}
-              </Command.Item>
-            ))}
-          </Command.Group>
-          <Command.Group heading="Fleets">
-            {known.filter((fleet) => fits(fleet.name)).slice(0, MOST).map((fleet) => (
-              <Command.Item key={fleet.name} value={`fleet ${fleet.name}`} onSelect={() => to(`/plans?fleet=${encodeURIComponent(fleet.name)}`)}>
-                <Boxes size={15} aria-hidden />
-                <span className="clip">{fleet.name}</span>
-              </Command.Item>
-            ))}
-          </Command.Group>
-          {wanted.length > 1 && (
+          {pages.length > 0 && (
+            <Command.Group heading="Pages">
+              {pages.map((page) => (
+                <Command.Item key={page.path} value={`page ${page.name}`} onSelect={() => to(hrefOf(page))}>
+                  <page.icon size={15} aria-hidden />
+                  {page.name}
+                </Command.Item>
+              ))}
+            </Command.Group>
+          )}
+          {named.length > 0 && (
+            <Command.Group heading="Fleets">
+              {named.map((fleet) => (
+                <Command.Item key={fleet.name} value={`fleet ${fleet.name}`} onSelect={() => to(`/plans?fleet=${encodeURIComponent(fleet.name)}`)}>
+                  <Boxes size={15} aria-hidden />
+                  <span className="clip">{fleet.name}</span>
+                </Command.Item>
+              ))}
+            </Command.Group>
+          )}
+          {found.length > 0 && (
             <Command.Group heading="Instances">
-              {running.filter((one) => fits(one.id, one.model, one.zone)).slice(0, MOST).map((one) => (
+              {found.map((one) => (
                 <Command.Item key={one.id} value={`instance ${one.id}`} onSelect={() => to(`/fleet/${one.id}`)}>
                   <Server size={15} aria-hidden />
                   <span className="mono">{one.id}</span>

@@ -8,6 +8,7 @@ import { Chart } from "@/components/Chart";
 import { Empty, Loaded, Warning } from "@/components/feedback";
 import { Count, dollars, Num, percent, Usd } from "@/components/figures";
 import { Meter } from "@/components/Meter";
+import { rateOver } from "@/components/rate";
 import { Segments } from "@/components/Segments";
 import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
@@ -60,7 +61,7 @@ export default function Cost() {
               <Stat name="This month" note="since its first day, UTC">
                 <Usd value={read.month_usd} />
               </Stat>
-              <Stat name="By the month's end" note="should what is held now be held">
+              <Stat name="By the month's end" note="at the current rate">
                 <Usd value={read.month_forecast_usd} />
               </Stat>
             </div>
@@ -75,9 +76,8 @@ export default function Cost() {
         <Loaded query={series} height={180}>
           {({ items }) => (
             <Chart
-              label={`Dollars an hour, ${items.length} points, last ${dollars(items.at(-1)?.usd_per_hour ?? 0)}`}
-              at={items.map((point) => Date.parse(point.since))}
-              lines={[{ name: "$/h", colour: "var(--accent)", fill: true, values: items.map((point) => point.usd_per_hour) }]}
+              label={`Dollars an hour, ${items.length} points, now ${dollars(report.data?.usd_per_hour ?? items.at(-1)?.usd_per_hour ?? 0)}`}
+              {...rateOver(items, report.data?.usd_per_hour)}
               format={dollars}
             />
           )}

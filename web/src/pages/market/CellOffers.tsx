@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
-import { useMemo } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import { useAddress } from "@/address";
 import { type Cell, type Offer, offersOf, priceHistory } from "@/api/market";
 import { Badge } from "@/components/Badge";
@@ -20,8 +20,13 @@ export function CellOffers({ cell, onClose }: { cell: Cell; onClose: () => void 
   const own = (sold.data ?? []).filter((offer) => offer.node_config === cell.node_config);
   const [said, say] = useAddress();
   const picked = said.get("offer");
+  const place = `${cell.cloud}/${cell.region}/${cell.node_config}`;
+  const top = useRef<HTMLDivElement>(null);
+  // They are below a map that may be longer than the window: who chose a cell is taken to them.
+  useEffect(() => top.current?.scrollIntoView({ block: "nearest" }), [place, sold.isPending]);
   const offer = own.find((each) => each.key === picked) ?? own.find((each) => each.market === cell.market);
   return (
+    <div ref={top}>
     <Card
       title={`${configName(cell.node_config)} in ${cell.cloud}/${cell.region}`}
       side={
@@ -75,6 +80,7 @@ export function CellOffers({ cell, onClose }: { cell: Cell; onClose: () => void 
         )}
       </Loaded>
     </Card>
+    </div>
   );
 }
 

@@ -17,7 +17,7 @@ export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
     (a, b) => (sold.get(b.gpu) ?? 0) - (sold.get(a.gpu) ?? 0) || a.gpu.localeCompare(b.gpu) || a.gpu_count - b.gpu_count || a.node_config.localeCompare(b.node_config),
   );
   const at = new Map(cells.map((cell) => [`${cell.cloud}/${cell.region}/${cell.node_config}`, cell]));
-  const step = steps(cells.map(measure.of).filter((value): value is number => value !== null));
+  const step = steps(cells, measure);
   return (
     <TableBox label={measure.title} className="heat">
       <table>
@@ -47,7 +47,7 @@ export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
                   <td key={node_config}>
                     <button
                       type="button"
-                      className={value === null ? "cell none" : `cell heat-${step(value)}`}
+                      className={value === null ? "cell none" : `cell heat-${step(cell.gpu, value)}`}
                       aria-pressed={chosen === `${place}/${node_config}`}
                       aria-label={`${configName(node_config)} in ${place}: ${value === null ? measure.none : measure.format(value)}`}
                       onClick={() => choose(cell)}
@@ -65,9 +65,15 @@ export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
   );
 }
 
-/** Shades go by rank, not by size: one dear machine must not make all others look alike. */
-function steps(values: number[]): (value: number) => number {
-  const ordered = [...new Set(values)].sort((a, b) => a - b);
-  const rank = new Map(ordered.map((value, place) => [value, place]));
-  return (value) => Math.floor((STEPS * (rank.get(value) ?? 0)) / Math.max(ordered.length, 1));
+/** Shades go by rank among the cells of one GPU, the best the strongest: one dear machine must not make all others look
+ * alike, and that an H100 costs more than a T4 is known. */
+function steps(cells: Cell[], measure: Measure): (gpu: string, value: number) => number {
+  const ranks = new Map<string, Map<number, number>>();
+  for (const gpu of new Set(cells.map((cell) => cell.gpu))) {
+    const values = cells.filter((cell) => cell.gpu === gpu).map(measure.of);
+    const ordered = [...new Set(values.filter((value) => value !== null))].sort((a, b) => (measure.isLowBest ? b - a : a - b));
+    // A price that is the only one is neither good nor bad.
+    ranks.set(gpu, new Map(ordered.map((value, place) => [value, ordered.length > 1 ? place / (ordered.length - 1) : 0.5])));
+  }
+  return (gpu, value) => Math.round((STEPS - 1) * (ranks.get(gpu)?.get(value) ?? 0.5));
 }

@@ -8,6 +8,8 @@ export type Measure = {
   title: string;
   of: (cell: Cell) => number | null;
   format: (value: number) => string;
+  /** Whether little is good, as a price is. What is good has the strongest colour. */
+  isLowBest?: boolean;
   /** What those read who do not see the colour. */
   none: string;
 };
@@ -18,6 +20,7 @@ export const MEASURES: Record<MeasureName, Measure> = {
     title: "Least $/h of a GPU",
     of: (cell) => cell.usd_per_gpu_hour,
     format: dollars,
+    isLowBest: true,
     none: "not sold",
   },
   availability: {

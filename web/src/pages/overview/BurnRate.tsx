@@ -1,10 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useAddress } from "@/address";
+import { cost } from "@/api/ledger";
 import { costSeries } from "@/api/queries";
 import { Card } from "@/components/Card";
 import { Chart } from "@/components/Chart";
 import { Loaded } from "@/components/feedback";
 import { dollars, Percent, Usd } from "@/components/figures";
+import { rateOver } from "@/components/rate";
 import { Segments } from "@/components/Segments";
 
 const SPANS = [
@@ -20,22 +22,23 @@ export function BurnRate() {
   const span = SPANS.find((each) => each.value === said.get("days")) ?? SPANS[0];
   const days: Days = span.value;
   const series = useQuery(costSeries(span.points, since(Number(days))));
+  const report = useQuery(cost("model", undefined));
   return (
     <Card title="Burn rate" side={<Segments label="Span" value={days} onChange={(next) => say({ days: next })} options={SPANS} />}>
       <Loaded query={series} height={212}>
         {({ items }) => {
-          const last = items[items.length - 1]?.usd_per_hour ?? 0;
+          const now = report.data?.usd_per_hour;
           const first = items[0]?.usd_per_hour ?? 0;
           const leaked = items.reduce((sum, item) => sum + item.leaked_usd, 0);
           return (
             <>
               <div className="row wrap burn">
                 <span className="figure">
-                  <Usd value={last} per="h" />
+                  <Usd value={now} per="h" />
                 </span>
-                {first > 0 && (
+                {first > 0 && now !== undefined && (
                   <span className="muted">
-                    <Percent value={last / first - 1} sign /> against {span.label} ago
+                    <Percent value={now / first - 1} sign /> against {span.label} ago
                   </span>
                 )}
                 {leaked > 0 && (
@@ -45,9 +48,8 @@ export function BurnRate() {
                 )}
               </div>
               <Chart
-                label={`Burn rate over ${span.label}, from ${dollars(first)} to ${dollars(last)} an hour`}
-                at={items.map((item) => Date.parse(item.until))}
-                lines={[{ name: "spent an hour", colour: "var(--accent)", values: items.map((item) => item.usd_per_hour), fill: true }]}
+                label={`Burn rate over ${span.label}, from ${dollars(first)} to ${now === undefined ? "one that is being read" : dollars(now)} an hour`}
+                {...rateOver(items, now)}
                 format={dollars}
                 height={300}
               />

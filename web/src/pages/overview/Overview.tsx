@@ -30,7 +30,7 @@ export default function Overview() {
             <>
               <Headline fleets={all} now={now.data?.instances} />
               {now.data?.clouds
-                .filter((cloud) => cloud.left_out)
+                .filter((cloud) => cloud.left_out && cloud.fleets.length > 0)
                 .map((cloud) => (
                   <Warning key={cloud.cloud}>
                     <strong>{cloud.cloud}</strong> is left out of plans: {cloud.left_out}

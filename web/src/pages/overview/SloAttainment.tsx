@@ -12,11 +12,11 @@ import { Promises } from "./Promises";
 type Attainment = Schemas["Attainment"];
 const POINTS = 12;
 
-/** How the objectives of every model are kept, over the last hour; the figures are of its last span with requests. */
+/** How the objectives of every model are kept, over the last hour. */
 export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
   const asked = useQueries({ queries: fleets.map((fleet) => slo(fleet.name, POINTS)) });
   const rows = asked.flatMap((query, place) => (query.data?.models ?? []).map((model) => ({ fleet: fleets[place]?.name ?? "", model })));
-  const seen = rows.some(({ model }) => model.items.some((item) => item.ttft.observed > 0));
+  const seen = rows.some(({ model }) => model.ttft.observed > 0);
   return (
     <>
       <Card title="Objectives kept, last hour" flush>
@@ -46,8 +46,7 @@ export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
               <tbody>
                 {rows.flatMap(({ fleet, model }) =>
                   (["ttft", "tpot"] as const).map((which) => {
-                    const spans = model.items.map((item) => item[which]);
-                    const last = spans.findLast((span) => span.observed > 0);
+                    const hour = model[which];
                     return (
                       <tr key={`${fleet} ${model.model} ${which}`}>
                         <td className="name">
@@ -64,22 +63,22 @@ export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
                         </td>
                         <td>{which.toUpperCase()}</td>
                         <td className="right">
-                          <Millis value={last?.p50_ms} />
+                          <Millis value={hour.p50_ms} />
                         </td>
                         <td className="right">
-                          <Millis value={last?.p99_ms} />
+                          <Millis value={hour.p99_ms} />
                         </td>
                         <td className="right nowrap">
                           <Millis value={which === "ttft" ? model.ttft_ms : model.tpot_ms} /> <span className="muted">p{model.percentile}</span>
                         </td>
                         <td className="right">
-                          <Percent value={last?.within} />
+                          <Percent value={hour.within} />
                         </td>
                         <td>
-                          <Burn span={last} />
+                          <Burn span={hour} />
                         </td>
                         <td className="spark-cell">
-                          <Sparkline label={`${which} p99 over the last hour`} values={spans.flatMap((span) => span.p99_ms ?? [])} />
+                          <Sparkline label={`${which} p99 over the last hour`} values={model.items.flatMap((item) => item[which].p99_ms ?? [])} />
                         </td>
                       </tr>
                     );
@@ -95,8 +94,8 @@ export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
   );
 }
 
-function Burn({ span }: { span: Attainment | undefined }) {
-  if (span?.burn_rate == null) return <span className="muted">–</span>;
+function Burn({ span }: { span: Attainment }) {
+  if (span.burn_rate == null) return <span className="muted">–</span>;
   const tone: Tone = span.burn_rate > 2 ? "bad" : span.burn_rate > 1 ? "warn" : "good";
   const text = `${span.burn_rate.toLocaleString(undefined, { maximumFractionDigits: 2 })}×`;
   return (

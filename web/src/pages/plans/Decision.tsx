@@ -10,6 +10,7 @@ import { Stat } from "@/components/Card";
 import { ConfirmDialog } from "@/components/ConfirmDialog";
 import { ProblemBox, Skeleton, Warning } from "@/components/feedback";
 import { Count, dollars, Percent, Seconds, Time, Usd } from "@/components/figures";
+import { Figures } from "./Figures";
 
 type Plan = Schemas["Plan"];
 type Diff = Schemas["PlanDiff"];
@@ -38,7 +39,10 @@ export function Decision({ plan, fleet }: { plan: Plan; fleet: Fleet }) {
         </Warning>
       )}
       {plan.draft ? (
-        <Warning>This is a draft or a what-if: nothing can be held to it. Change the fleet, and plan that.</Warning>
+        <>
+          <Warning>This is a draft or a what-if: nothing can be held to it. Change the fleet, and plan that.</Warning>
+          <Figures plan={plan} />
+        </>
       ) : compared.error && !diff ? (
         <ProblemBox error={compared.error} retry={() => void compared.refetch()} />
       ) : diff ? (

@@ -1,16 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useParams, useSearchParams } from "react-router";
+import { Navigate, useNavigate, useParams, useSearchParams } from "react-router";
 import { api, got, type Schemas } from "@/api/client";
 import { useOperation } from "@/api/operation";
 import { fleets, plan as planOf, plans } from "@/api/queries";
 import { ActButton } from "@/components/Button";
 import { Card } from "@/components/Card";
-import { Empty, Loaded, Skeleton } from "@/components/feedback";
+import { Empty, Loaded, ProblemBox, Skeleton, Warning } from "@/components/feedback";
 import { Select } from "@/components/Field";
+import { Time } from "@/components/figures";
 import { OperationState } from "@/components/OperationState";
 import { Page } from "@/layout/Page";
 import { Capacity, Changes } from "./Changes";
 import { Decision } from "./Decision";
+import { Figures } from "./Figures";
 import { Explained } from "./Explained";
 import { History } from "./History";
 import { ObjectiveCosts } from "./ObjectiveCosts";
@@ -18,6 +20,7 @@ import { Planned } from "./Planned";
 import { Reasons } from "./Reasons";
 
 type Fleet = Schemas["Fleet"];
+type Plan = Schemas["Plan"];
 
 export default function Plans() {
   const known = useQuery(fleets());
@@ -28,11 +31,15 @@ export default function Plans() {
     <Page title="Plan">
       <Loaded query={known} height={400}>
         {(all) => {
+          if (id && !shown.data) {
+            // Here and not in a part of the page: one that asks again as it is drawn would be drawn, and ask, for ever.
+            return shown.error ? <ProblemBox error={shown.error} retry={() => void shown.refetch()} /> : <Skeleton height={400} />;
+          }
+          if (shown.data && id !== shown.data.id) return <Navigate to={`/plans/${shown.data.id}?${params}`} replace />;
           const name = shown.data?.fleet ?? params.get("fleet");
           const fleet = name ? all.find((each) => each.name === name) : (all.find((each) => each.plan.proposed) ?? all[0]);
-          if (id && shown.isPending) return <Skeleton height={400} />;
-          if (!fleet) return <NoFleet name={name} />;
-          return <OfFleet key={fleet.name} fleet={fleet} all={all} id={id} />;
+          if (fleet) return <OfFleet key={fleet.name} fleet={fleet} all={all} id={id} />;
+          return shown.data ? <OfFile plan={shown.data} /> : <NoFleet name={name} />;
         }}
       </Loaded>
     </Page>
@@ -48,6 +55,30 @@ function NoFleet({ name }: { name: string | null }) {
         </p>
       </Empty>
     </Card>
+  );
+}
+
+/** A plan that `medley plan` made of a file, or whose fleet is gone: it can be read, and nothing can be held to it. */
+function OfFile({ plan }: { plan: Plan }) {
+  return (
+    <>
+      <div className="row wrap">
+        <h2 className="mono">{plan.id.slice(0, 12)}</h2>
+        <span className="muted break">
+          {plan.fleet}, made <Time at={plan.created_at} ago /> by {plan.policy} · {plan.proof}
+        </span>
+      </div>
+      <Warning>
+        No fleet here is called {plan.fleet}: this plan is of a file (<code>medley plan -f</code>), or its fleet was ended. To run it, create the fleet with{" "}
+        <code>medley apply -f</code>.
+      </Warning>
+      <Figures plan={plan} />
+      <div className="grid wide-narrow">
+        <Reasons reasons={plan.reasons} />
+        <Explained plan={plan} />
+      </div>
+      <Planned plan={plan} />
+    </>
   );
 }
 

@@ -2,8 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "react-router";
 import { useAddress } from "@/address";
 import { libraries, MOST_TEMPLATES, templates } from "@/api/library";
+import { fleets, plan } from "@/api/queries";
 import { Card } from "@/components/Card";
-import { Empty, Loaded, Warning } from "@/components/feedback";
+import { Empty, Loaded, Skeleton, Warning } from "@/components/feedback";
 import { Select } from "@/components/Field";
 import { dollars, near, Num, Usd } from "@/components/figures";
 import { NodeBill } from "@/components/NodeBill";
@@ -20,17 +21,25 @@ export default function Templates() {
   const go = useNavigate();
   const known = useQuery(libraries());
   const finished = (known.data?.items ?? []).filter((each) => each.version).reverse();
-  const library = finished.find((each) => each.version === said.get("library")) ?? finished[0];
+  // Not the newest one, which anybody's `medley plan` may have built: that of a fleet's plan.
+  const all = useQuery(fleets());
+  const held = all.data?.find((each) => each.plan.accepted || each.plan.proposed)?.plan;
+  const inForce = useQuery(plan(held?.accepted || held?.proposed || ""));
+  const isSought = !said.get("library") && (all.isPending || (held !== undefined && inForce.isPending));
+  const wanted = said.get("library") ?? inForce.data?.library_version;
+  const library = finished.find((each) => each.version === wanted) ?? finished[0];
   const classes = library?.classes.map((each) => each.id) ?? [];
   const workClass = classes.find((each) => each === said.get("class")) ?? classes[0] ?? "";
-  const found = useQuery(templates(library?.version ?? "", workClass));
+  const found = useQuery(templates(isSought ? "" : (library?.version ?? ""), workClass));
   const open = (id: string) => go(`/templates/${id}?${said}`);
   const unit = library?.classes.find((each) => each.id === workClass)?.unit.replace("_", " ") ?? "unit";
   return (
     <Page title="Templates">
       <Loaded query={known}>
         {() =>
-          library === undefined ? (
+          isSought ? (
+            <Skeleton height={360} />
+          ) : library === undefined ? (
             <Empty title="Nothing has been built yet">Templates are built with a fleet's first plan: create a fleet and plan it, or run `medley templates build`.</Empty>
           ) : (
             <>

@@ -1,13 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { useNavigate, useParams, useSearchParams } from "react-router";
+import { Navigate, useNavigate, useParams, useSearchParams } from "react-router";
 import { useParameters } from "@/address";
 import { api, got, type Schemas } from "@/api/client";
 import { useOperation } from "@/api/operation";
 import { fleets, plan as planOf, plans } from "@/api/queries";
 import { ActButton, Button } from "@/components/Button";
 import { Card } from "@/components/Card";
-import { Empty, Loaded, Skeleton } from "@/components/feedback";
+import { Empty, Loaded, ProblemBox, Skeleton } from "@/components/feedback";
 import { Select } from "@/components/Field";
 import { OperationState } from "@/components/OperationState";
 import { Page } from "@/layout/Page";
@@ -29,6 +29,8 @@ export default function WhatIf() {
           const name = params.get("fleet") ?? shown.data?.fleet;
           const fleet = (name ? all.find((each) => each.name === name) : undefined) ?? all[0];
           if (id && !name && shown.isPending) return <Skeleton height={400} />;
+          if (id && !shown.data && shown.error) return <ProblemBox error={shown.error} retry={() => void shown.refetch()} />;
+          if (id && shown.data && id !== shown.data.id) return <Navigate to={`/what-if/${shown.data.id}?${params}`} replace />;
           if (fleet) return <OfFleet key={fleet.name} fleet={fleet} all={all} id={id} />;
           return (
             <Card>
