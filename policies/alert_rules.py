@@ -178,7 +178,8 @@ def _of_objective(objective: ObjectiveFacts) -> Iterable[Alert]:
         return
     text = (
         f"{objective.model}: {objective.within:.2%} of {objective.answers:,.0f} answers within an hour kept "
-        f"{objective.objective} of {objective.limit_ms:,.0f} ms, where {objective.percentile:g} % have to: {burnt:.3g} times the misses allowed"
+        f"{objective.objective} of {objective.limit_ms:,.0f} ms, where {objective.percentile:g} % have to: {burnt:.3g} "
+        "times the misses allowed"
     )
     subject = f"fleet {objective.fleet}, {objective.model}, {objective.objective}"
     yield Alert(AlertKind.MISSED, subject, Severity.CRITICAL if burnt > FAR else Severity.WARNING, text)
