@@ -171,7 +171,7 @@ def solved_what_if(page: Page, url: str) -> str:
     at_rest(page)
     page.get_by_role("button", name="+ Price").click()
     page.get_by_label("price: GPU").select_option("L40S")
-    page.get_by_role("button", name="Solve without effect").click()
+    page.get_by_role("button", name="Run what-if").click()
     page.wait_for_url("**/what-if/*", timeout=300_000)
     return page.url.removeprefix(url)
 

@@ -27,6 +27,8 @@ _POLICY = (
 )
 _FOR_EVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = "the console is not built: run `make web` where Medley is installed from, then start this process again"
+_NO_PAGES = ("/api", "/docs", "/redoc")
+"""Where programs look for an API's own pages: they are told where its document is."""
 _WORTH_PACKING = 1024
 
 
@@ -55,7 +57,7 @@ class Console:
         await self._answer(scope["method"], scope["path"], Headers(scope=scope))(scope, receive, send)
 
     def _answer(self, method: str, path: str, headers: Headers) -> Response:
-        if method not in ("GET", "HEAD") or path == "/api" or path.startswith("/api/"):
+        if method not in ("GET", "HEAD") or path in _NO_PAGES or path.startswith("/api/"):
             raise HTTPException(404, f"there is no {path}: {PREFIX}/openapi.json says what there is")
         if _INDEX not in self._files:
             raise HTTPException(404, _NOT_BUILT)

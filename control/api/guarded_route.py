@@ -1,12 +1,14 @@
 """Every route below /api/v1: who calls is known and may, and what is asked twice under one key is done once."""
 
 import hashlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
@@ -14,10 +16,11 @@ from control.access.role import Role
 from control.actions.context import ActionContext
 from control.api.caller import SAFE, Caller, CallerOf, identify
 from control.api.documented import ROLE
-from control.api.problem import ApiError
+from control.api.problem import ApiError, field_problem
 from control.api.services import Services
 from control.api.trace import current_trace
 from control.db.idempotent_answers import AnswerOnItsWay, IdempotentRequest, OtherRequestError, PostgresAnswers
+from templates_lib.values.nearest_name import nearest_name
 
 PREFIX = "/api/v1"
 KEY_HEADER = "Idempotency-Key"
@@ -56,6 +59,8 @@ class GuardedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         answer, needed = super().get_route_handler(), self.needed
+        params = [field for field in get_flat_params(self.dependant) if isinstance(field.field_info, Query)]
+        known = {field.alias for field in params}
 
         async def guarded(request: Request) -> Response:
             services = services_of(request)
@@ -64,6 +69,8 @@ class GuardedRoute(APIRoute):
             if not caller.role.covers(needed):
                 detail = f"this takes a token of role {needed}; {caller.name!r} has role {caller.role}"
                 raise ApiError(403, "forbidden", detail, facts={"needs": needed, "role": caller.role})
+            if unknown := sorted(request.query_params.keys() - known):
+                raise _unknown(unknown[:20], known)
             key = request.headers.get(KEY_HEADER)
             if request.method != "POST" or key is None:
                 return await answer(request)
@@ -72,6 +79,14 @@ class GuardedRoute(APIRoute):
             return await _once(request, services, caller, key, answer)
 
         return guarded
+
+
+def _unknown(names: Iterable[str], known: Collection[str]) -> ApiError:
+    """A filter that is misspelt would otherwise filter nothing, and nobody would know."""
+    hint = {name: nearest_name(name, known) if known else "this takes none" for name in names}
+    errors = [field_problem(("query", name), f"no such parameter; {hint[name]}") for name in hint]
+    first = next(iter(hint))
+    return ApiError(422, "invalid", f"query: no parameter {first[:200]!r}; {hint[first]}", errors=errors)
 
 
 def services_of(request: Request) -> Services:

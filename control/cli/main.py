@@ -1,6 +1,7 @@
 """The `medley` command. Nothing heavy is imported before a command runs: `--help` must answer at once."""
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -73,6 +74,21 @@ app.add_typer(offers.app, name="offers")
 app.add_typer(profile.app, name="profile")
 app.add_typer(token.app, name="token")
 app.add_typer(database.app, name="db")
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
 
 
 @app.command("version")

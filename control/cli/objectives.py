@@ -53,6 +53,7 @@ def objectives(
         from control.cli.objective_picture import save_curves
 
         save_curves(made.name, curves, made.plan.usd_per_hour, plot)
+        say(f"medley: drew the costs in {plot}")
     if output is Output.TABLE:
         from control.cli.objective_table import print_curves
 

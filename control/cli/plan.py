@@ -50,6 +50,7 @@ def plan(
         from control.cli.plan_picture import save_picture
 
         save_picture(report, plot)
+        say(f"medley: drew the plan in {plot}")
     print_report(report, output, output_file)
     if report.plan.unmet:
         more = f"`medley explain {report.plan.id[:12]}` says what is missing"

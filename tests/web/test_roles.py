@@ -14,7 +14,7 @@ pytestmark = pytest.mark.needs("chromium")
 Look = Callable[..., Watched]
 ACTIONS = {
     "/plans": {"Plan it now", "Reject", "Approve", "Verify", "Find costs"},
-    "/what-if": {"Solve without effect"},
+    "/what-if": {"Run what-if"},
     "/market": {"Ask now", "Accept"},
     "/cost": {"New budget", "Change the budget of fleet search-agents", "Change the budget of project support"},
     "/tokens": {"New token"},

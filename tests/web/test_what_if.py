@@ -131,7 +131,7 @@ def test_a_change_is_solved_without_effect_and_compared(
     page = watched.page
     watched.go(f"/what-if?fleet={FLEET}")
     change(page)
-    page.get_by_role("button", name="Solve without effect").click()
+    page.get_by_role("button", name="Run what-if").click()
     page.wait_for_url("**/what-if/*", timeout=SOLVE_MS)
     page.get_by_text("It would cost").wait_for()
     watched.settle()

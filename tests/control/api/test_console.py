@@ -20,7 +20,7 @@ _PAGE = '<meta name="medley-session" content="MEDLEY-SESSION"><script nonce="MED
 
 
 def _client(bundle: Path) -> TestClient:
-    app = FastAPI()
+    app = FastAPI(docs_url=None, redoc_url=None)
     app.router.default = Console(bundle)
     tell_failures(app)
     return TestClient(app)
@@ -65,7 +65,15 @@ def test_assets_are_kept_by_browsers_and_packed(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/assets/gone.js", "/../outside.txt", "/..%2foutside.txt", "/%2e%2e/outside.txt", "/api/v1/nothing", "/api"],
+    [
+        "/assets/gone.js",
+        "/../outside.txt",
+        "/..%2foutside.txt",
+        "/%2e%2e/outside.txt",
+        "/api/v1/nothing",
+        "/api",
+        "/docs",
+    ],
 )
 def test_what_is_not_of_the_bundle_is_not_there(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404

@@ -23,6 +23,14 @@ def test_the_beginning_of_an_id_is_enough_and_two_are_told_apart(operator: Api, 
     assert operator.get("/instances/nothing").status_code == 404
 
 
+def test_a_parameter_that_no_route_has_is_refused_with_the_nearest(operator: Api) -> None:
+    answer = operator.get("/plans?flet=chat&limit=3")
+    assert answer.status_code == 422
+    assert [each["path"] for each in answer.json()["errors"]] == ["query.flet"]
+    assert "'fleet'" in answer.json()["detail"]
+    assert operator.get("/plans?fleet=chat&limit=3").status_code == 200
+
+
 def test_the_commands_take_the_beginning_of_an_id(database: Database, database_url: str) -> None:
     instance = driven(database, EventKind.PROVISION).id
 

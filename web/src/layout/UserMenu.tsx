@@ -7,7 +7,7 @@ import { Time } from "@/components/figures";
 import { chooseTheme, type ThemeChoice, themeChoice } from "@/theme";
 
 const THEMES = [
-  { choice: "system", name: "As the system has it", icon: Monitor },
+  { choice: "system", name: "System theme", icon: Monitor },
   { choice: "light", name: "Light", icon: Sun },
   { choice: "dark", name: "Dark", icon: Moon },
 ] as const;

@@ -35,9 +35,9 @@ export function Budgets() {
                   <tr>
                     <th scope="col">Of</th>
                     <th scope="col" className="right">Now</th>
-                    <th scope="col">Of its $/h</th>
+                    <th scope="col">Hourly budget</th>
                     <th scope="col" className="right">This month</th>
-                    <th scope="col">Of its $/month</th>
+                    <th scope="col">Monthly budget</th>
                     <th scope="col" className="right">By its end</th>
                     <th scope="col"><span className="sr">Actions</span></th>
                   </tr>

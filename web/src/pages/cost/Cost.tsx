@@ -93,7 +93,7 @@ export default function Cost() {
                     <tr>
                       <th scope="col">{BY.find(({ value }) => value === by)?.label}</th>
                       <th scope="col" className="right">Spent</th>
-                      <th scope="col">Of all</th>
+                      <th scope="col">Share</th>
                       <th scope="col" className="right">Now</th>
                       <th scope="col" className="right">Nodes</th>
                     </tr>

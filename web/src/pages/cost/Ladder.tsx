@@ -21,7 +21,7 @@ export function Ladder() {
   const names = (read.data ?? []).map((fleet) => fleet.name);
   const states = useQueries({ queries: names.map(givenUp) });
   return (
-    <Card title="Ladder: what fleets give up when a budget does not do" flush>
+    <Card title="Degradation: what is dropped when a budget is too small" flush>
       <Loaded query={read}>
         {() =>
           names.length ? (

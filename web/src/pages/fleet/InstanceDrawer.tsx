@@ -98,7 +98,7 @@ function Details({ instance: now }: { instance: Instance }) {
           <Fact name="KV cache">
             <Percent value={now.kv_used} />
           </Fact>
-          <Fact name="So since">
+          <Fact name="In this state since">
             <Time at={now.state_since} ago />
           </Fact>
           <Fact name="Template">

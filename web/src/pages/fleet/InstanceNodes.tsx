@@ -17,7 +17,7 @@ export function InstanceNodes({ instance: now }: { instance: Schemas["InstanceVi
           <span>
             {executor.component} by {executor.engine}
           </span>
-          <Badge tone={executor.state === "ready" ? "good" : "warn"}>{executor.state || "not heard of yet"}</Badge>
+          <Badge tone={executor.state === "ready" ? "good" : "warn"}>{executor.state || "not seen yet"}</Badge>
           <span className="muted">
             {executor.running} running, {executor.waiting} waiting, KV <Percent value={executor.kv_used} />
           </span>
@@ -40,7 +40,7 @@ export function InstanceNodes({ instance: now }: { instance: Schemas["InstanceVi
                   <span className="mono muted clip grow" title={node.name}>
                     {node.name || "not there yet"}
                   </span>
-                  {node.name && !node.last_heartbeat && <Badge tone="warn">not heard of yet</Badge>}
+                  {node.name && !node.last_heartbeat && <Badge tone="warn">not seen yet</Badge>}
                 </div>
                 <Meter label={`busy ${node.cpu_share ?? "unknown"}`} share={node.cpu_share ?? 0} />
                 <div className="muted row wrap">
@@ -57,7 +57,7 @@ export function InstanceNodes({ instance: now }: { instance: Schemas["InstanceVi
                     KV blocks <Count value={node.kv_blocks} />
                   </span>
                   <span>
-                    heard of <Time at={node.last_heartbeat} ago none="never" />
+                    last seen <Time at={node.last_heartbeat} ago none="never" />
                   </span>
                 </div>
               </li>

@@ -101,7 +101,7 @@ export function Clouds() {
             </table>
           </TableBox>
         ) : (
-          <Empty compact title="None">Every price that was read can be right.</Empty>
+          <Empty compact title="None">No suspicious prices.</Empty>
         )}
       </Card>
       <ConfirmDialog

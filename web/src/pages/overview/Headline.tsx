@@ -22,7 +22,7 @@ export function Headline({ fleets, now }: HeadlineProps) {
   const waiting = fleets.filter((fleet) => fleet.plan.proposed);
   return (
     <div className="grid stats">
-      <Stat name="Planned cost" note={`${known.length} of ${fleets.length} fleets are held to a plan`}>
+      <Stat name="Planned cost" note={`${known.length} of ${fleets.length} fleets have an accepted plan`}>
         {known.length < plans.length ? <Skeleton height={26} width={110} /> : <Usd value={planned} per="h" />}
       </Stat>
       <Stat
@@ -88,10 +88,10 @@ function brief(name: string): string {
 function Moving({ states }: { states: Headcount["states"] }) {
   const of = (...names: string[]) => names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
   const words = [
-    [of("requested", "provisioning", "bootstrapping", "loading"), "coming"],
-    [of("draining", "terminating"), "going"],
+    [of("requested", "provisioning", "bootstrapping", "loading"), "starting"],
+    [of("draining", "terminating"), "stopping"],
     [of("failed"), "failed"],
   ] as const;
   const told = words.filter(([count]) => count > 0);
-  return <>{told.length ? told.map(([count, word]) => `${count} ${word}`).join(", ") : "none comes or goes"}</>;
+  return <>{told.length ? told.map(([count, word]) => `${count} ${word}`).join(", ") : "none starting or stopping"}</>;
 }

@@ -38,7 +38,7 @@ export function Explained({ plan }: { plan: Schemas["Plan"] }) {
                     Solved again <Time at={found.explained_at} ago /> for what is “verified”; the rest follows from shadow prices.
                   </>
                 ) : (
-                  "By shadow prices, hence about. “Verify” solves variants of this plan: with one more node, and without what costs most."
+                  "Estimated from shadow prices. “Verify” solves variants of this plan: with one more node, and without what costs most."
                 )}
               </p>
             </>
@@ -116,7 +116,7 @@ function Found({ explanation: found }: { explanation: Explanation }) {
           </li>
         ))}
       </Section>
-      <Section title="One more request a second costs about">
+      <Section title="Marginal cost of a request/s, estimated">
         {Object.entries(found.demand_usd_per_hour).map(([key, usd]) => (
           <li key={key}>
             <span className="break">{key}</span>

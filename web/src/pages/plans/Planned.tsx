@@ -11,7 +11,7 @@ import { TableBox } from "@/components/TableBox";
 export function Planned({ plan }: { plan: Schemas["Plan"] }) {
   const rows = plan.instances.toSorted((a, b) => b.usd_per_hour - a.usd_per_hour);
   return (
-    <Card title="What it runs" flush side={<span className="hint">{<Usd value={plan.usd_per_hour} per="h" />}</span>}>
+    <Card title="Instances" flush side={<span className="hint">{<Usd value={plan.usd_per_hour} per="h" />}</span>}>
       {rows.length === 0 ? (
         <Empty title="It runs nothing" compact />
       ) : (

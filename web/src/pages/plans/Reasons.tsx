@@ -6,7 +6,7 @@ import { Empty } from "@/components/feedback";
 /** Why the plan is as it is, as its solve has said. */
 export function Reasons({ reasons }: { reasons: Schemas["Reason"][] }) {
   return (
-    <Card title="Why it is so" flush>
+    <Card title="Why this plan" flush>
       {reasons.length === 0 ? (
         <Empty title="Demand and prices alone decide" compact>
           <p>No limit of supply, quota or policy binds.</p>

@@ -99,7 +99,7 @@ function OfFleet({ fleet, all, id }: { fleet: Fleet; all: Fleet[]; id: string | 
             ))}
             <span className="grow" />
             <ActButton operation="create_plan" type="submit" tone="primary" refusal={refusal}>
-              {work.isBusy ? "Solving…" : "Solve without effect"}
+              {work.isBusy ? "Solving…" : "Run what-if"}
             </ActButton>
           </div>
         </form>
