@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from control.cli.cost_chart import costs
+from control.cli.gpu_colours import GPU_COLOURS, OTHER
 from control.cli.plan_document import stages
 from control.cli.plan_table import against_cheapest
 from control.planning.report import PlanReport, unmet_share
@@ -43,15 +44,11 @@ def _title(report: PlanReport) -> str:
 
 def _draw_fleet(axes: "Axes", report: PlanReport) -> None:
     """One row for each planned instance; a segment is a stage, as wide as its share of the model's layers."""
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
     from matplotlib.patches import Patch
 
     by_cost = sorted(report.plan.instances, key=lambda i: (-i.usd_per_hour, i.template_id, i.zone))
     shown = sorted(by_cost[:MOST_ROWS], key=lambda i: (i.model, i.phase, i.zone, i.template_id))
     colours: dict[str, str] = {}
-    tones = colormaps["tab20"]
-    palette = [to_hex(tones(n)) for n in (*range(1, 20, 2), *range(0, 20, 2))]
     for row, instance in enumerate(shown):
         placed = stages(instance)
         total = sum(s["last_layer"] - s["first_layer"] + 1 for s in placed) or 1
@@ -60,7 +57,7 @@ def _draw_fleet(axes: "Axes", report: PlanReport) -> None:
             width = (stage["last_layer"] - stage["first_layer"] + 1) / total
             gpus = [n["config"].partition(":")[0] for n in stage["nodes"]]
             for gpu in gpus:
-                colours.setdefault(gpu, palette[len(colours) % len(palette)])
+                colours.setdefault(gpu, GPU_COLOURS.get(gpu, OTHER))
             for peer, gpu in enumerate(gpus):
                 height = 0.8 / len(gpus)
                 bottom = row - 0.4 + peer * height
