@@ -23,7 +23,9 @@ export function CellOffers({ cell, onClose }: { cell: Cell; onClose: () => void 
   const place = `${cell.cloud}/${cell.region}/${cell.node_config}`;
   const top = useRef<HTMLDivElement>(null);
   // They are below a map that may be longer than the window: who chose a cell is taken to them.
-  useEffect(() => top.current?.scrollIntoView({ block: "nearest" }), [place, sold.isPending]);
+  useEffect(() => {
+    top.current?.scrollIntoView({ block: "nearest" }); // in braces: newer browsers return a promise, which is no clean-up
+  }, [place, sold.isPending]);
   const offer = own.find((each) => each.key === picked) ?? own.find((each) => each.market === cell.market);
   return (
     <div ref={top}>
