@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from agents.messages.to_scheduler import Sampling
 
@@ -49,5 +49,5 @@ def sampling_defaults(config: Mapping[str, Any]) -> SamplingDefaults:
     )
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
