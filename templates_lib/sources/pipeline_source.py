@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from threading import Event
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,7 +20,6 @@ from templates_lib.ports.cost_model import StageCostModel
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.enumeration import node_sets
 from templates_lib.sources.pipeline_record import KIND, VERSION, ClassCertificate, PipelineRecord
-from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.request import own_shares
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
@@ -111,6 +111,7 @@ class PipelineTemplateSource:
             "configs": self._nodes,
             "gpus": [self._gpus[name] for name in sorted({c.gpu for c in self._nodes})],
             "cost_model": self.cost_model_fingerprint,
+            "engines": {name: support_of(name) for name in self._cost_models},
             "zone_bags": [sorted(bag) for bag in self._zone_bags],
             "plateau": PLATEAU,
             "decode_groups": "once a budget",
@@ -119,10 +120,6 @@ class PipelineTemplateSource:
             "fullest": FULLEST,
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
-        if alone := [served.name for served in self._served if not support_of(served.engine).cuts_over_nodes]:
-            content["of_one_node"] = alone
-        if lacking := self._without_their_types():
-            content["without_their_types"] = lacking
         if any(served.slo.queueing for served in self._served):
             content["waiting"] = WAITING
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
@@ -130,16 +127,6 @@ class PipelineTemplateSource:
 
     def _most_nodes(self, served: ServedModel) -> int:
         return most_nodes(support_of(served.engine), self._n_max)
-
-    def _without_their_types(self) -> list[tuple[str, str]]:
-        """Return which GPUs an engine does not compute on, though they have a type of their own for the model."""
-        gpus = {self._gpus[config.gpu].name: self._gpus[config.gpu] for config in self._nodes}
-        return [
-            (served.name, gpu.name)
-            for served in self._served
-            for _, gpu in sorted(gpus.items())
-            if computes(gpu, served.model) and not computes(gpu, served.model, support_of(served.engine))
-        ]
 
     def units(self) -> tuple[str, ...]:
         return tuple(self._works)
@@ -285,9 +272,11 @@ def _together(fingerprints: Sequence[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert values that msgspec does not encode by itself: arrays, and dataclasses that hold some."""
+    """Convert values that msgspec does not encode by itself: arrays, read-only mappings, and what holds some."""
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, MappingProxyType):
+        return dict(value)
     raise TypeError(f"cannot fingerprint a {type(value).__name__}")
 
 

@@ -18,6 +18,7 @@ from templates_lib.ports.source import TemplateBatch
 from templates_lib.sources.pipeline_record import read_record
 from templates_lib.sources.pipeline_source import PipelineTemplateSource, even_budgets
 from templates_lib.throughput.tables import throughput_table
+from templates_lib.values.engines import ENGINES
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig, config_id
 from templates_lib.values.placement import PipelinePlacement
@@ -169,6 +170,13 @@ def test_the_fingerprint_follows_everything_that_templates_depend_on() -> None:
         _source(served=(longer, QWEN)),
     ]
     assert len({SOURCE.fingerprint, *(s.fingerprint for s in changed)}) == len(changed) + 1
+
+
+def test_the_fingerprint_follows_what_engines_declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = ENGINES["vllm-stage"]
+    for more in ({"usable_share": 0.8}, {"cuts_over_nodes": False}, {"unpacked": {"fp8": 9.0}}):
+        monkeypatch.setitem(ENGINES, "vllm-stage", replace(kind, support=replace(kind.support, **more)))
+        assert _source().fingerprint != SOURCE.fingerprint
 
 
 def test_the_order_of_zones_does_not_matter() -> None:
