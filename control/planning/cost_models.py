@@ -1,6 +1,6 @@
 """Step times for a recipe: measured where there is a profile, estimated elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from control.planning.recipe import PipelineRecipe
 from templates_lib.apps.served_model import ServedModel
@@ -21,10 +21,9 @@ def gpus_of(recipe: PipelineRecipe) -> dict[str, Gpu]:
 def cost_models_of(recipe: PipelineRecipe) -> dict[str, MeasuredCostModel]:
     """Make the cost models by engine. Raises ValueError for an engine without an estimate."""
     gpus = gpus_of(recipe)
-    engines = sorted({served.engine for served in recipe.served})
     return {
         e: MeasuredCostModel(e, recipe.profiles, unmeasured_cost_model(gpus, estimate_of(e), recipe.step_times))
-        for e in engines
+        for e in recipe.engines
     }
 
 
@@ -34,7 +33,7 @@ def evidence_of(recipe: PipelineRecipe) -> str:
     without = _without_profile(recipe, models)
     by_kernels = {node.gpu for s, node in without if models[s.engine].unmeasured_source(s.model, node) == KERNELS}
     estimated = f"estimated, of measured kernels on {', '.join(sorted(by_kernels))}" if by_kernels else "estimated"
-    if len(without) == len(recipe.served) * len(recipe.nodes):
+    if len(without) == len(list(_timed(recipe))):
         return estimated
     names = ", ".join(sorted({f"{served.name} on {node.id}" for served, node in without}))
     return f"measured, but {estimated} for {names}" if names else "measured"
@@ -55,8 +54,10 @@ def _without_profile(
     recipe: PipelineRecipe, models: Mapping[str, MeasuredCostModel]
 ) -> list[tuple[ServedModel, NodeConfig]]:
     return [
-        (served, node)
-        for served in recipe.served
-        for node in recipe.nodes
-        if models[served.engine].profile(served.model, node) is None
+        (served, node) for served, node in _timed(recipe) if models[served.engine].profile(served.model, node) is None
     ]
+
+
+def _timed(recipe: PipelineRecipe) -> Iterator[tuple[ServedModel, NodeConfig]]:
+    """Yield each model under each of its engines, with each node that it may be on."""
+    return ((served, node) for whole in recipe.served for served, nodes in recipe.by_engine(whole) for node in nodes)

@@ -22,7 +22,8 @@ def charged_disks(served: Sequence[ServedModel], library: Library, clouds: Itera
     for components in library.component_sets()[0]:
         held = [each for each in served if any(map(each.is_component, components))]
         if len(held) == len(components) > 0:
-            sizes[key_of(components)] = disk_gib((each.model for each in held), (each.engine for each in held))
+            engines = {one.engine for each in held for one in each.by_engine()}
+            sizes[key_of(components)] = disk_gib((each.model for each in held), engines)
     return Disks(prices, sizes)
 
 

@@ -30,7 +30,7 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     hosts = own_hosts(file, document)
     apps, demand, notes = served_apps(file, document, own)
     machines, sources = local_machines(file), offer_sources(file, document)
-    engines = {served.engine for app in apps for served in app.components}
+    engines = {each.engine for app in apps for served in app.components for each in served.by_engine()}
     settings, kept = _settings(file, engines), _reconcile(file)
     return Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, file.offers.disks), notes
 

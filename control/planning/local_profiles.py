@@ -71,7 +71,7 @@ def refit(stored: StoredProfile) -> StoredProfile:
 def _needs(world: World) -> Iterator[_Need]:
     """Yield what has to be measured; what is the same for two served models is needed once."""
     found: dict[str, _Need] = {}
-    for served in world.recipe.served:
+    for served in (each for whole in world.recipe.served for each in whole.by_engine()):
         for machine in world.fleet.machines if served.engine in engines_at(LOCAL) else ():
             subject = local_subject(machine, served.model, served.engine)
             found.setdefault(f"{subject.fingerprint}/{machine.name}", _Need(machine, served.model, subject))

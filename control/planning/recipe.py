@@ -1,7 +1,7 @@
 """Recipes of libraries: enough to build the same library again."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from templates_lib.apps.served_model import ServedModel
@@ -46,6 +46,19 @@ class PipelineRecipe:
     """Measured profiles; all else is estimated."""
     step_times: StepTimes = StepTimes.BEST
     """Source of what is estimated."""
+    starts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Engine → configurations whose clouds all start it: models for which nobody named an engine run on those alone."""
+
+    def by_engine(self, served: ServedModel) -> Iterator[tuple[ServedModel, tuple[NodeConfig, ...]]]:
+        """Yield a model for each of its engines alone, with the nodes that templates of that engine may be of."""
+        for each in served.by_engine():
+            started = self.starts.get(each.engine, ()) if each.only_where_started else None
+            yield each, tuple(node for node in self.nodes if started is None or node.id in started)
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Return the engines of its models, by name."""
+        return tuple(sorted({each.engine for served in self.served for each in served.by_engine()}))
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -19,13 +19,13 @@ from control.planning.app_demand import ForecastChoice, Metered, Stated
 from control.planning.trace_files import arrivals_of, shape_of, trace_of
 from policies.forecasts import PERIODS_S
 from templates_lib.apps.app import App, llm_app
-from templates_lib.apps.served_model import ServedModel
-from templates_lib.apps.served_phases import phases_refused
+from templates_lib.apps.served_model import HeldModel, ServedModel
+from templates_lib.apps.served_phases import served_by
 from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.shapes import load_rates
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.config_fields import UnsupportedModelError
-from templates_lib.models.held_model import default_engine, held_by, refusal
+from templates_lib.models.held_model import default_engines, held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 
@@ -52,24 +52,21 @@ def served_apps(
             asked = located(at("demand", "trace"), _demand, section.demand, folder, notes)
             arrivals = located(at("demand", "arrivals"), _arrivals, section.demand.arrivals, folder, notes)
             model = located(at("model"), _model, section, folder, registered)
-            engine = section.engine or default_engine(clouds, model.stored)
-            model = located(at("engine"), _held, engine, section.served_name, model)
+            engines = (section.engine,) if section.engine else default_engines(clouds, model.stored)
+            held = [located(at("engine"), _held, engine, section.served_name, model) for engine in engines]
+            whole = ServedModel(
+                section.served_name,
+                model,
+                section.slo.value,
+                shape,
+                disaggregated=section.disaggregated,
+                aggregated=section.aggregated,
+                arrivals=arrivals,
+                only_where_started=section.engine is None,
+            )
+            whole = located(at("engine"), served_by, whole, held)
         except SpecError as error:
             problems += error.problems
-            continue
-        whole = ServedModel(
-            section.served_name,
-            model,
-            section.slo.value,
-            shape,
-            disaggregated=section.disaggregated,
-            aggregated=section.aggregated,
-            engine=engine,
-            arrivals=arrivals,
-        )
-        why = phases_refused(whole)
-        if why is not None:
-            problems.append(at("engine").problem(why))
             continue
         apps.append(llm_app(whole))
         demand[whole.name] = asked
@@ -97,12 +94,12 @@ def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnMode
         raise ValueError(f"{path}: {error}") from None
 
 
-def _held(engine: str, name: str, model: ModelSpec) -> ModelSpec:
-    """The model as its engine holds it. Raises ValueError where it does not run it."""
+def _held(engine: str, name: str, model: ModelSpec) -> HeldModel:
+    """Raises ValueError where the engine does not run the model."""
     why = None if model.stored is None else refusal(engine, name, model.stored)
     if why is not None:
         raise ValueError(why)
-    return held_by(engine, model)
+    return HeldModel(engine, held_by(engine, model))
 
 
 def _demand(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | Metered:

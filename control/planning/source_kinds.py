@@ -49,6 +49,7 @@ def pipeline_source(recipe: PipelineRecipe) -> PipelineTemplateSource:
         zone_bags=[frozenset(bag) for bag in recipe.zone_bags],
         even_split=recipe.slo_split is SloSplit.EVEN,
         unpruned=frozenset(recipe.unpruned),
+        starts=recipe.starts,
     )
 
 

@@ -1,19 +1,35 @@
-"""What a fleet plans with and nodes cannot start yet: said in the notes of its plans, and refused where they would
-act."""
+"""What nodes can start, and what a fleet plans with and they cannot yet: said in the notes of its plans, and refused
+where they would act."""
 
 from collections.abc import Collection, Iterable
 
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
 from templates_lib.values.engines import ENGINES, engines_at, model_engines
+from templates_lib.values.offer import Offer
+
+
+def starts_of(engines: Iterable[str], offers: Iterable[Offer]) -> dict[str, tuple[str, ...]]:
+    """Return engine → configurations of nodes whose clouds all start it: a template says which configurations it is of,
+    and not of which cloud."""
+    clouds: dict[str, set[str]] = {}
+    for offer in offers:
+        clouds.setdefault(offer.node_config, set()).add(offer.cloud)
+    return {
+        engine: tuple(sorted(config for config, sold in clouds.items() if all(engine in engines_at(c) for c in sold)))
+        for engine in sorted(engines)
+    }
 
 
 def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tuple[str, ...]:
     """Return a line for each engine that nodes of some of `clouds` do not have, and for each model that the engine of
-    such nodes does not run."""
+    such nodes does not run. Of a model for which nobody named an engine there are such lines only where none of its
+    engines is started: it is planned on no node that does not start it."""
     found: list[str] = []
     lacking: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for each in served:
+        if each.only_where_started and any(_is_started(one, cloud) for one in each.by_engine() for cloud in clouds):
+            continue
         without = tuple(cloud for cloud in sorted(clouds) if each.engine not in engines_at(cloud))
         if each.engine in ENGINES and without:
             lacking.setdefault((each.engine, without), []).append(each.name)
@@ -28,6 +44,11 @@ def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tup
             f"not started (they start {', '.join(others)})"
         )
     return tuple(found)
+
+
+def _is_started(served: ServedModel, cloud: str) -> bool:
+    stored, starts = served.model.stored, served.engine in engines_at(cloud)
+    return starts and (stored is None or refusal_at(cloud, served.engine, served.name, stored) is None)
 
 
 def never_started(served: Iterable[ServedModel], clouds: Collection[str]) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ def _basis(
     recipe: PipelineRecipe, models: dict[str, MeasuredCostModel], instance: PlannedInstance, node: NodeConfig
 ) -> StepTimeBasis:
     engine = instance.software.engine if instance.software else ""
-    served = next((each.model for each in recipe.served if each.is_component(instance.model)), None)
+    versions = (each.under(engine) for each in recipe.served if each.is_component(instance.model))
+    served = next((each.model for each in versions if each is not None), None)
     profile = models[engine].profile(served, node) if served is not None else None
     if profile is not None:
         error = profile.errors.median

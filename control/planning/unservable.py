@@ -32,37 +32,43 @@ def lacking(recipe: PipelineRecipe, library: Library) -> Iterator[tuple[ServedMo
 
 
 def nearest_to(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> NearestMiss | None:
-    """The configuration nearest to an objective that none can meet; None: as of `nearest_miss`."""
-    gpus, most_bytes = gpus_of(recipe), recipe.rho * served.model.weight_bytes
-    n_max = most_nodes(support_of(served.engine), recipe.n_max)
-    most = [min(n_max, int(most_bytes // config_bytes(node, gpus))) for node in recipe.nodes]
-    return nearest_miss(served, phase, recipe.nodes, gpus, cost_models_of(recipe)[served.engine], most)
+    """The configuration nearest to an objective that none can meet, by the engine that is nearest; None: as of
+    `nearest_miss`."""
+    gpus, cost_models = gpus_of(recipe), cost_models_of(recipe)
+    misses = []
+    for each, nodes in recipe.by_engine(served):
+        most_bytes, n_max = recipe.rho * each.model.weight_bytes, most_nodes(support_of(each.engine), recipe.n_max)
+        most = [min(n_max, int(most_bytes // config_bytes(node, gpus))) for node in nodes]
+        misses.append(nearest_miss(each, phase, nodes, gpus, cost_models[each.engine], most))
+    return min(filter(None, misses), key=lambda miss: miss.needs_ms, default=None)
 
 
 def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
     gpus = gpus_of(recipe)
-    weights, most_bytes = served.model.weight_bytes, recipe.rho * served.model.weight_bytes
-    sizes = [config_bytes(node, gpus) for node in recipe.nodes]
+    # What cuts a model over the most nodes holds the largest one.
+    widest, nodes = max(recipe.by_engine(served), key=lambda each: most_nodes(support_of(each[0].engine), recipe.n_max))
+    weights, most_bytes = widest.model.weight_bytes, recipe.rho * widest.model.weight_bytes
+    sizes = [config_bytes(node, gpus) for node in nodes]
     if min(sizes, default=0.0) > most_bytes:
         return (
             f"{served.name}: no node is small enough: the smallest has {min(sizes) / GIB:.1f} GiB, but rho "
             f"{recipe.rho:g} allows {most_bytes / GIB:.1f} GiB for weights of {weights / GIB:.1f} GiB; raise solver.rho"
         )
     bags = [frozenset(bag) for bag in recipe.zone_bags]
-    n_max = most_nodes(support_of(served.engine), recipe.n_max)
-    members = node_sets(served.model, recipe.nodes, gpus, bags, n_max, recipe.rho).members
+    n_max = most_nodes(support_of(widest.engine), recipe.n_max)
+    members = node_sets(widest.model, nodes, gpus, bags, n_max, recipe.rho).members
     largest = float(np.append(sizes, 0.0)[members].sum(axis=1).max(initial=0.0))
     if 0 < largest < weights:
         return (
             f"{served.name} is larger than every node set: its weights are {weights / GIB:.1f} GiB, "
             f"the largest set within n_max {n_max} and rho {recipe.rho:g} holds {largest / GIB:.1f} GiB; "
-            + ("raise solver.n_max or solver.rho, or offer larger nodes" if n_max == recipe.n_max else _of_one(served))
+            + ("raise solver.n_max or solver.rho, or offer larger nodes" if n_max == recipe.n_max else _of_one(widest))
         )
     miss = nearest_to(recipe, served, phase)
     if miss is None:
         return (
             f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "
-            f"({served.model.dtype}, KV cache {served.model.kv_dtype}), its size, or passing its KV cache on in "
+            f"({widest.model.dtype}, KV cache {widest.model.kv_dtype}), its size, or passing its KV cache on in "
             f"time{' (slo.keep: to short answers too)' if served.slo.queueing else ''} rule them out; offer other "
             "nodes or relax its SLO"
         )

@@ -19,7 +19,7 @@ from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import PipelineRecipe
-from control.planning.startable import never_started, not_startable
+from control.planning.startable import never_started, not_startable, starts_of
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
 from templates_lib.values.clouds import LOCAL, OWNED
@@ -110,6 +110,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         gpus=tuple(local_gpu(machine) for machine in fleet.machines),
         step_times=file.solver.step_times,
     )
+    recipe = replace(recipe, starts=starts_of(recipe.engines, quotes.offers))
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(file, Path(document.file).parent)
     notes = (*notes, *not_startable(recipe.served, {offer.cloud for offer in quotes.offers}))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from control.preflight.finding import Finding, Status
-from control.preflight.planned import Planned, cloud_of, serves
+from control.preflight.planned import Planned, cloud_of, engines_for, serves
 from templates_lib.values.cuda import CudaBuild, image_driver
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.gpu import Gpu
@@ -34,9 +34,10 @@ def _pairs(planned: Planned, cloud: str) -> set[tuple[str, str]]:
                 continue
             for config in each.nodes:
                 try:
-                    found.add((served.engine, node_config_from_id(config).gpu))
+                    gpu_name = node_config_from_id(config).gpu
                 except UnknownHardwareError:  # a machine without GPU
                     continue
+                found |= {(engine, gpu_name) for engine in engines_for(each, served)}
     return found
 
 

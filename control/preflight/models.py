@@ -24,7 +24,8 @@ def of_models(planned: Planned) -> Iterator[Finding]:
     """Yield what is found of each model that the plan has instances of. Small files of its repository are fetched."""
     for served, clouds in planned.served():
         for cloud in clouds:
-            yield from _engine(served, cloud)
+            for engine in planned.engines(served, cloud):
+                yield from _engine(served, engine, cloud)
         found = yield from _weights(planned.world, served, clouds)
         if found is not None:
             yield from _disks(planned, served, found)
@@ -54,9 +55,9 @@ def _weights(
     return None
 
 
-def _engine(served: ServedModel, cloud: str) -> Iterator[Finding]:
+def _engine(served: ServedModel, engine: str, cloud: str) -> Iterator[Finding]:
     """Three questions, of which each is asked where the one before it was answered well."""
-    subject, engine, stored = f"{served.name} on {cloud}", served.engine, served.model.stored
+    subject, stored = f"{served.name} on {cloud}", served.model.stored
     support = support_at(engine, cloud)
     if support is None:
         others = ", ".join(sorted(engines_at(cloud) & set(model_engines()))) or "none"
@@ -151,9 +152,10 @@ def _disks(planned: Planned, served: ServedModel, found: HubCheckpoint) -> Itera
             layers = f"layers {stage.first_layer} to {stage.first_layer + stage.layers - 1}"
             fetched = found.bytes_for(stage.first_layer, stage.layers)
             most[cloud] = max(most.get(cloud, (0, "")), (fetched, layers))
-    size = disk_gib((served.model,), (served.engine,))
-    room = size * GIB - beside_weights_bytes((served.engine,))
     for cloud, (fetched, layers) in sorted(most.items()):
+        engines = planned.engines(served, cloud)
+        size = disk_gib((served.model,), engines)
+        room = size * GIB - beside_weights_bytes(engines)
         detail = (
             f"a node with {layers} fetches {fetched / _GB:,.1f} GB; its disk of {size} GiB has "
             f"{room / _GB:.0f} GB beside image and engine"

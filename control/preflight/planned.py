@@ -8,7 +8,7 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.clouds import LOCAL
 from templates_lib.values.offer import Market, Offer
-from templates_lib.values.placement import Stage
+from templates_lib.values.placement import Executor, Stage
 from templates_lib.values.plan import Plan, PlannedInstance
 
 
@@ -47,13 +47,29 @@ class Planned:
     def stages(self, served: ServedModel) -> Iterator[tuple[PlannedInstance, Stage]]:
         """Yield the stages that run the model, of one instance of each template, zone and market."""
         for each in self.plan.instances:
-            executors = (executors_of(each) or ()) if serves(each, served) else ()
-            mine = [one for one in executors if served.is_component(one.component)]
-            yield from ((each, stage) for executor in mine for stage in executor.stages)
+            yield from ((each, stage) for executor in _own(each, served) for stage in executor.stages)
+
+    def engines(self, served: ServedModel, cloud: str) -> tuple[str, ...]:
+        """Return the engines that run the model on nodes of a cloud, by name."""
+        there = (each for each in self.plan.instances if cloud_of(each) == cloud)
+        return tuple(sorted({engine for each in there for engine in engines_for(each, served)}))
 
 
 def cloud_of(instance: PlannedInstance) -> str:
     return instance.zone.partition("/")[0]
+
+
+def engines_for(instance: PlannedInstance, served: ServedModel) -> tuple[str, ...]:
+    """Return the engines of an instance that run the model; those of an instance that does not say so are taken to be
+    the one that is preferred."""
+    found = tuple(executor.engine for executor in _own(instance, served))
+    return found or ((served.engine,) if serves(instance, served) else ())
+
+
+def _own(instance: PlannedInstance, served: ServedModel) -> tuple[Executor, ...]:
+    """Return the executors of an instance that run the model."""
+    executors = (executors_of(instance) or ()) if serves(instance, served) else ()
+    return tuple(one for one in executors if served.is_component(one.component))
 
 
 def serves(instance: PlannedInstance, served: ServedModel) -> bool:

@@ -39,8 +39,9 @@ class LaunchCheck:
         if not planned.elsewhere:
             return ()
         of_models = tuple(
-            (each.name, each.model.id, each.engine, world.weights.get(each.model.id), clouds)
+            (each.name, each.model.id, planned.engines(each, cloud), world.weights.get(each.model.id), cloud)
             for each, clouds in planned.served()
+            for cloud in clouds
         )
         nodes = tuple(sorted(plan.nodes().items()))  # quotas that do for these may not for more
         about = (of_models, tuple((cloud, planned.regions(cloud)) for cloud in planned.elsewhere), nodes)

@@ -8,6 +8,7 @@ from control.timing.pipeline_model import PipelineModel
 from control.timing.prompt_times import prompt_times
 from control.timing.template_model import TemplateModels
 from policies.routing_table import PromptTimes
+from templates_lib.sources.placement_kinds import unit_of
 from templates_lib.values.template import ServingTemplate
 from templates_lib.values.work import Phase
 
@@ -21,7 +22,11 @@ class TextPipelines:
 
     def pipeline(self, model: str, template: ServingTemplate, executor: str = "") -> PipelineModel:
         """Raises ValueError for what the recipe does not know."""
-        return self._models[model].pipeline(template, executor)
+        by_engine = self._models[model]
+        engines = (each.engine for each in unit_of(template).executors if executor in ("", each.id))
+        # What others made, or an earlier release, may be of an engine that nothing is known of here.
+        timed = by_engine.get(next(engines, ""), by_engine[next(iter(by_engine))])
+        return timed.pipeline(template, executor)
 
     def prompt_times(self, work_class: str, template: ServingTemplate) -> PromptTimes | None:
         """Return the times of a class that computes prompts; None where it does not, or nothing is known of it: what
@@ -38,9 +43,13 @@ class TextPipelines:
         return self._times[key]
 
     @cached_property
-    def _models(self) -> dict[str, TemplateModels]:
+    def _models(self) -> dict[str, dict[str, TemplateModels]]:
+        """Served model → engine, its preferred one first → pipelines in its step times."""
         configs, cost_models = {node.id: node for node in self._recipe.nodes}, cost_models_of(self._recipe)
         return {
-            served.name: TemplateModels(served.model, configs, cost_models[served.engine])
+            served.name: {
+                each.engine: TemplateModels(each.model, configs, cost_models[each.engine])
+                for each in served.by_engine()
+            }
             for served in self._recipe.served
         }

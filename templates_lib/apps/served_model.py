@@ -1,6 +1,6 @@
 """A model with its promise and its traffic: what templates are built for."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.workload import WorkloadShape
@@ -12,8 +12,18 @@ UNIT_OF_PHASE = {Phase.PREFILL: Unit.PROMPT_TOKEN, Phase.DECODE: Unit.OUTPUT_TOK
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HeldModel:
+    """A model as an engine has it after loading."""
+
+    engine: str
+    model: ModelSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ServedModel:
-    """One served model. `name` is unique in a fleet (one model may be served twice under different objectives)."""
+    """One served model. `name` is unique in a fleet (one model may be served twice under different objectives).
+
+    Each of its templates is of one engine. `engine`, which has the model as `model`, is preferred to `others`."""
 
     name: str
     model: ModelSpec
@@ -27,6 +37,20 @@ class ServedModel:
     dispatch: str = "lockstep-v1"
     arrivals: Arrivals = field(default_factory=Arrivals)
     """How requests come: plans that promise a percentile are simulated with it."""
+    others: tuple[HeldModel, ...] = ()
+    """More engines that its templates may be of. Their KV caches are like those of `model`, so that instances of unlike
+    engines hand them over."""
+    only_where_started: bool = False
+    """Nobody named the engine: templates of each are made for nodes only whose clouds all start it."""
+
+    def by_engine(self) -> tuple["ServedModel", ...]:
+        """Return the same for each of its engines alone, the preferred one first."""
+        alone = replace(self, others=())
+        return (alone, *(replace(alone, engine=each.engine, model=each.model) for each in self.others))
+
+    def under(self, engine: str) -> "ServedModel | None":
+        """Return the same for this engine alone; None: it is served by others."""
+        return next((each for each in self.by_engine() if each.engine == engine), None)
 
     @property
     def phases(self) -> tuple[Phase, ...]:

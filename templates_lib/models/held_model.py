@@ -34,22 +34,23 @@ def held_by(engine: str, model: ModelSpec) -> ModelSpec:
     )
 
 
-def default_engine(clouds: Collection[str], stored: StoredWeights | None) -> str:
-    """Return the engine of a model for which nobody names one, on nodes of these clouds: the first in the registry that
-    they all start and that multiplies the weights as they are stored; without any, `DEFAULT_ENGINE`, which cuts a model
-    over nodes."""
-    if stored is None or not clouds:
-        return DEFAULT_ENGINE
-    for name, kind in ENGINES.items():
-        supports = [support_at(name, cloud) for cloud in clouds]
-        if kind.computes and all(each is not None and _is_fast(each, stored) for each in supports):
-            return name
-    return DEFAULT_ENGINE
+def default_engines(clouds: Collection[str], stored: StoredWeights | None) -> tuple[str, ...]:
+    """Return the engines of a model for which nobody names one, on nodes of these clouds, the preferred one first:
+    those that have whole models on a node, where nodes start them, and `DEFAULT_ENGINE`, which cuts a model over
+    nodes and runs wherever Medley does. Of a checkpoint that nobody described it is known of the latter alone that it
+    can be tried; where none of them runs a checkpoint, the latter says why."""
+    if stored is None:
+        return (DEFAULT_ENGINE,)
+    found = [name for name, kind in ENGINES.items() if kind.is_whole or name == DEFAULT_ENGINE]
+    found = [name for name in found if any(_is_run(name, cloud, stored) for cloud in clouds)]
+    found.sort(key=lambda name: not ENGINES[name].is_whole)
+    return tuple(found) or (DEFAULT_ENGINE,)
 
 
-def _is_fast(support: EngineSupport, stored: StoredWeights) -> bool:
-    is_run = _why_not("", support, "", stored) is None
-    return is_run and not any(support.weights.get(each, each) in support.unpacked for each in stored.formats)
+def _is_run(engine: str, cloud: str, stored: StoredWeights) -> bool:
+    """Tell whether nodes of a cloud start the engine, and it runs the checkpoint there."""
+    support = support_at(engine, cloud)
+    return support is not None and _why_not("", support, "", stored) is None
 
 
 def refusal(engine: str, model: str, stored: StoredWeights) -> str | None:

@@ -23,13 +23,15 @@ def find_placements(
     *,
     even_split: bool,
     prune: bool,
+    elsewhere: NDArray[np.float64] | None = None,
     advance: Callable[[int], None],
 ) -> FoundPlacements:
     """The best placement of every set. `units_per_s` (4, B, C, L) as in `best_placement`, for `sets.n_max` stages.
 
     With `prune`, only templates that serve more than their nodes do as several smaller templates: no allocation needs
-    the others, whatever the prices (design, "Pruning without loss"). `advance` is called with the sets done so far and
-    may raise to stop.
+    the others, whatever the prices (design, "Pruning without loss"). `elsewhere` (C,): units/s that one node of a
+    configuration serves by a template that is not made here; where that is more than 0, none is made of that node
+    alone. `advance` is called with the sets done so far and may raise to stop.
     """
     units = np.ascontiguousarray(units_per_s, dtype=np.float64)
     table, index = patterns(sets.n_max), bag_index(sets)
@@ -47,7 +49,17 @@ def find_placements(
             end = min(first + CHUNK, level_end)
             place(units, table, sets.members, not prune, index, first, end, placed)
             advance(end)
+        if nodes == 1 and elsewhere is not None:
+            _leave_out(placed, sets, elsewhere)
     return _collect(placed, sets, table)
+
+
+def _leave_out(placed: Placed, sets: NodeSets, elsewhere: NDArray[np.float64]) -> None:
+    """Leave single nodes to the templates that serve them elsewhere: larger sets have to beat those as their parts."""
+    alone = slice(int(sets.first_of_size[1]), int(sets.first_of_size[2]))
+    others = elsewhere[sets.members[alone, 0]]
+    placed.units_per_s[alone] = np.where(others > 0, 0.0, placed.units_per_s[alone])
+    placed.served[alone] = np.maximum(placed.served[alone], others)
 
 
 @compiled

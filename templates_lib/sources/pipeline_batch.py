@@ -1,6 +1,6 @@
 """Batches of templates made of found placements: ids, records and capacities."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import msgspec
@@ -51,6 +51,27 @@ def pipeline_batch(
         entry_units_per_s=found.units_per_s,
         records=tuple(records),
     )
+
+
+def joined_batch(parts: Iterable[TemplateBatch]) -> TemplateBatch:
+    """The batch of a unit whose templates are of several engines, in their order: of a node set, one of them makes the
+    templates of a single node, and all that can those of several."""
+    first, *others = parts
+    for other in others:
+        templates, points = np.int32(len(first.ids)), np.int32(len(first.point_template))
+        first = TemplateBatch(
+            unit=first.unit,
+            sets=max(first.sets, other.sets),  # all of them look at the same sets, as far as they go
+            templates=max(first.templates, other.templates),
+            ids=np.concatenate([first.ids, other.ids]),
+            nodes=np.concatenate([first.nodes, other.nodes]),
+            point_template=np.concatenate([first.point_template, other.point_template + templates]),
+            entry_point=np.concatenate([first.entry_point, other.entry_point + points]),
+            entry_class=np.concatenate([first.entry_class, other.entry_class]),
+            entry_units_per_s=np.concatenate([first.entry_units_per_s, other.entry_units_per_s]),
+            records=(*first.records, *other.records),
+        )
+    return first
 
 
 def _nodes_by_config(

@@ -3,8 +3,11 @@
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
 from queue import SimpleQueue
 from threading import Event
 from types import MappingProxyType
@@ -12,13 +15,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.apps.served_phases import phases_refused
 from templates_lib.placement_solver.patterns import MOST_NODES
 from templates_lib.ports.cost_model import StageCostModel
 from templates_lib.ports.source import Progress, TemplateBatch
-from templates_lib.sources.enumeration import node_sets
+from templates_lib.sources.enumeration import NodeSets, node_sets
 from templates_lib.sources.pipeline_record import KIND, VERSION, ClassCertificate, PipelineRecord
 from templates_lib.throughput.request import own_shares
 from templates_lib.throughput.search import PLATEAU
@@ -31,10 +35,14 @@ from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.placement import FULLEST
 from templates_lib.values.template import Software
+from templates_lib.values.throughput_table import StageRole, ThroughputTable
 from templates_lib.values.work import Phase, WorkClass
 
 WAITING = "pools of prefill that compute in 0.65 of the time, decode in turns behind streamed hand-offs; 0.8 alone"
 """Name of the laws of `templates_lib.throughput.waiting`: another one for every change to what they give."""
+WORTH_ANOTHER = 0.05
+"""Share of a node's throughput for which its template is of another engine than the preferred one: step times of two
+engines are not known so well that less would tell them apart."""
 TICKS = 60
 """Steps of an uneven split: sixtieths of the objective hold every even split over up to six stages."""
 
@@ -49,10 +57,11 @@ class PipelineTemplateSource:
     """A `TemplateSource` with one unit of work per work class (model and phase).
 
     `zone_bags` are sets of configuration ids that one zone offers together, `gpus` the GPUs by name, `cost_models` the
-    step times by engine. `n_max` nodes at most, of GPU memory at most `rho` × the weights as served. With `even_split`
-    each of S stages has 1 / S of the objective; without, the split is chosen too, in sixtieths. Templates of the models
-    `unpruned` (by name) are all kept: a guardrail that counts instances needs that. Raises ValueError for what no build
-    could use.
+    step times by engine, `starts` the configurations (ids) whose clouds all start an engine: of a model for which
+    nobody named one, templates are made on those alone. `n_max` nodes at most, of GPU memory at most `rho` × the
+    weights as served. With `even_split` each of S stages has 1 / S of the objective; without, the split is chosen too,
+    in sixtieths. Templates of the models `unpruned` (by name) are all kept: a guardrail that counts instances needs
+    that. Raises ValueError for what no build could use.
     """
 
     kind = KIND
@@ -69,11 +78,14 @@ class PipelineTemplateSource:
         zone_bags: Sequence[frozenset[str]],
         even_split: bool = True,
         unpruned: frozenset[str] = frozenset(),
+        starts: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         self._served = tuple(served)
         self._nodes = tuple(configs)
         self._gpus = dict(gpus)
-        self._cost_models = {served.engine: cost_models[served.engine] for served in self._served}
+        engines = {each.engine for served in self._served for each in served.by_engine()}
+        self._cost_models = {engine: cost_models[engine] for engine in sorted(engines)}
+        self._starts = {engine: frozenset(starts.get(engine, ())) for engine in sorted(engines)}
         self._n_max, self._rho = n_max, rho
         self._zone_bags = tuple(sorted(zone_bags, key=sorted))
         self._even_split = even_split
@@ -120,13 +132,16 @@ class PipelineTemplateSource:
             "fullest": FULLEST,
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
+        if any(served.only_where_started for served in self._served):
+            content["starts"] = self._starts
         if any(served.slo.queueing for served in self._served):
             content["waiting"] = WAITING
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
         return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
-    def _most_nodes(self, served: ServedModel) -> int:
-        return most_nodes(support_of(served.engine), self._n_max)
+    def _sets(self, served: ServedModel) -> NodeSets:
+        n_max = most_nodes(support_of(served.engine), self._n_max)
+        return node_sets(served.model, self._nodes, self._gpus, self._zone_bags, n_max, self._rho)
 
     def units(self) -> tuple[str, ...]:
         return tuple(self._works)
@@ -166,7 +181,8 @@ class PipelineTemplateSource:
         software."""
         found = msgspec.msgpack.decode(record, type=PipelineRecord).certificate
         served, phase = self._works.get(found.work_class, (None, None))
-        if served is None or phase is None or self._certificate(served, phase).software != found.software:
+        by_it = None if served is None else served.under(found.software.engine)
+        if by_it is None or phase is None or self._certificate(by_it, phase).software != found.software:
             return ""
         return found.work_class
 
@@ -177,7 +193,10 @@ class PipelineTemplateSource:
         from templates_lib.throughput.recertify import sustained_units_per_s
 
         found = msgspec.msgpack.decode(record, type=PipelineRecord)
-        before, (served, phase) = found.certificate, self._works[found.certificate.work_class]
+        before, (whole, phase) = found.certificate, self._works[found.certificate.work_class]
+        served = whole.under(before.software.engine)
+        if served is None:
+            return None
         now = self._certificate(served, phase)
         units_per_s = found.units_per_s
         if now != before:
@@ -216,31 +235,43 @@ class PipelineTemplateSource:
     def _build_unit(self, unit: str, advance: Callable[[int, int], None]) -> TemplateBatch:
         # Planning reads templates back and needs no compiler: its import costs half a second.
         from templates_lib.placement_solver.search import find_placements
-        from templates_lib.sources.pipeline_batch import pipeline_batch
+        from templates_lib.sources.pipeline_batch import joined_batch, pipeline_batch
 
         served, phase = self._works[unit]
-        sets = node_sets(served.model, self._nodes, self._gpus, self._zone_bags, self._most_nodes(served), self._rho)
-        advance(0, sets.size)
+        engines = served.by_engine()
+        sets = [self._sets(each) for each in engines]
+        before = [0, *accumulate(each.size for each in sets)]
+        advance(0, before[-1])
         for share in own_shares(served, phase):
-            table = throughput_table(
-                served,
-                phase,
-                self._nodes,
-                self._gpus,
-                self._cost_models[served.engine],
-                self._budgets_ms(share * served.slo_ms(phase)),
-            )
-            found = find_placements(
-                table.units_per_s,
-                sets,
-                even_split=self._even_split,
-                prune=served.name not in self._unpruned,
-                advance=lambda done: advance(done, sets.size),
-            )
-            if found.possible:
+            tables = [self._table(each, phase, share) for each in engines]
+            elsewhere = served_elsewhere(tables)
+            found = [
+                find_placements(
+                    table.units_per_s,
+                    of_engine,
+                    even_split=self._even_split,
+                    prune=served.name not in self._unpruned,
+                    elsewhere=others,
+                    advance=partial(_advanced, advance, first, before[-1]),
+                )
+                for table, of_engine, others, first in zip(tables, sets, elsewhere, before, strict=False)
+            ]
+            if any(each.possible for each in found):
                 break
         class_index = list(self._works).index(unit)
-        return pipeline_batch(found, sets, table, self._certificate(served, phase), class_index)
+        return joined_batch(
+            pipeline_batch(placed, of_engine, table, self._certificate(each, phase), class_index)
+            for placed, of_engine, table, each in zip(found, sets, tables, engines, strict=True)
+        )
+
+    def _table(self, served: ServedModel, phase: Phase, share: float) -> ThroughputTable:
+        """Nodes sustain nothing under an engine that their clouds do not start."""
+        cost_model, budgets_ms = self._cost_models[served.engine], self._budgets_ms(share * served.slo_ms(phase))
+        table = throughput_table(served, phase, self._nodes, self._gpus, cost_model, budgets_ms)
+        if not served.only_where_started:
+            return table
+        starts = np.array([node.id in self._starts[served.engine] for node in self._nodes], dtype=np.bool_)
+        return replace(table, units_per_s=np.where(starts[None, None, :, None], table.units_per_s, 0.0))
 
     def _budgets_ms(self, slo_ms: float) -> tuple[float, ...]:
         return even_budgets(slo_ms, self._n_max) if self._even_split else uneven_budgets(slo_ms, TICKS)
@@ -258,11 +289,27 @@ class PipelineTemplateSource:
         )
 
 
+def _advanced(advance: Callable[[int, int], None], before: int, total: int, done: int) -> None:
+    advance(before + done, total)
+
+
 def _held(served: ServedModel) -> dict[str, Any]:
     """All that templates depend on: what the checkpoint was before its engine loaded it is not part of that."""
     content: dict[str, Any] = msgspec.to_builtins(served, enc_hook=_plain)
-    del content["model"]["stored"]
+    for each in (content, *content["others"]):
+        del each["model"]["stored"]
     return content
+
+
+def served_elsewhere(tables: Sequence[ThroughputTable]) -> list[NDArray[np.float64]]:
+    """For each engine's table, that of the preferred one first: (C,) units/s that a node of each configuration sustains
+    with the whole model, where templates of such a node are of another engine; else 0. They are of the engine that
+    serves most there, as far as it serves more than the preferred one by `WORTH_ANOTHER`."""
+    alone = np.array([table.units_per_s[StageRole.ONLY, :, :, -1].max(axis=0) for table in tables])
+    handicap = np.array([1.0] + [1 + WORTH_ANOTHER] * (len(tables) - 1))
+    most = (alone / handicap[:, None]).argmax(axis=0)
+    served = np.take_along_axis(alone, most[None, :], axis=0)[0]
+    return [np.where(most == engine, 0.0, served) for engine in range(len(tables))]
 
 
 def _together(fingerprints: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from templates_lib.models.catalogue import load_models, measured_configs
-from templates_lib.models.held_model import default_engine, held_by, refusal, refusal_at, refusal_of_node
+from templates_lib.models.held_model import default_engines, held_by, refusal, refusal_at, refusal_of_node
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel
@@ -49,21 +49,24 @@ def widening(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "clouds", "engine"),
+    ("config", "clouds", "engines"),
     [
-        ({}, ["aws"], "torch"),
-        (AWQ, ["aws"], "torch"),
-        (FP8, ["aws", "gcp"], "vllm"),
-        (FP8, ["aws", "local"], "torch"),
-        (FP8, ["owned"], "torch"),
-        (FP8, [], "torch"),
+        ({}, ["aws"], ("vllm", "torch")),
+        (FP8, ["aws", "gcp"], ("vllm", "torch")),
+        ({}, ["aws", "local"], ("vllm", "torch")),
+        (AWQ, ["owned"], ("torch",)),
+        (FP8, ["local"], ("torch",)),
+        ({}, [], ("torch",)),
+        ({"model_type": "mixtral"}, ["aws", "owned"], ("vllm",)),
+        ({"model_type": "mixtral"}, ["owned"], ("torch",)),
+        ({"model_type": "mamba"}, ["aws"], ("torch",)),
     ],
 )
-def test_whose_engine_nobody_names_is_run_by_what_multiplies_its_weights_as_they_are(
-    more: Any, clouds: list[str], engine: str
+def test_whose_engine_nobody_names_is_served_by_whole_models_where_they_are_started_and_by_pipelines(
+    config: Any, clouds: list[str], engines: tuple[str, ...]
 ) -> None:
-    assert default_engine(clouds, stored(spec(**more))) == engine
-    assert default_engine(clouds, None) == "torch"
+    assert default_engines(clouds, stored(spec(**config))) == engines
+    assert default_engines(clouds, None) == ("torch",)
 
 
 @pytest.mark.usefixtures("widening")

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from templates_lib.apps.served_model import ServedModel
+from templates_lib.apps.served_model import HeldModel, ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.catalogue import load_models
@@ -23,7 +23,7 @@ from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig, config_id
 from templates_lib.values.placement import PipelinePlacement
 from templates_lib.values.slo import Slo
-from templates_lib.values.template import template_id
+from templates_lib.values.template import ServingTemplate, template_id
 from templates_lib.values.throughput_table import StageRole
 from templates_lib.values.work import Phase
 from tests.templates_lib.library_assembly import library_from_batches
@@ -173,10 +173,11 @@ def test_the_fingerprint_follows_everything_that_templates_depend_on() -> None:
 
 
 def test_the_fingerprint_follows_what_engines_declare(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = ENGINES["vllm-stage"]
+    kind, fingerprints = ENGINES["vllm-stage"], {SOURCE.fingerprint}
     for more in ({"usable_share": 0.8}, {"cuts_over_nodes": False}, {"unpacked": {"fp8": 9.0}}):
         monkeypatch.setitem(ENGINES, "vllm-stage", replace(kind, support=replace(kind.support, **more)))
-        assert _source().fingerprint != SOURCE.fingerprint
+        fingerprints.add(_source().fingerprint)
+    assert len(fingerprints) == 4
 
 
 def test_the_order_of_zones_does_not_matter() -> None:
@@ -270,3 +271,59 @@ def test_what_no_build_could_use_is_refused() -> None:
         _source(configs=(_config("L44", 1),))
     with pytest.raises(ValueError, match=r"unit of work 'phi/decod'.*'phi/decode'"):
         next(SOURCE.build(("phi/decod",), lambda *_: None))
+
+
+BOTH = replace(QWEN, engine="vllm", others=(HeldModel("torch", MODELS["qwen3-32b"]),))
+BOTH_COSTS = {name: estimated_cost_model(GPUS, name) for name in ("vllm", "torch")}
+Made = dict[str, list[tuple[ServingTemplate, float]]]
+
+
+def _made(served: ServedModel, **more: Any) -> Made:
+    """Unit → its templates, and what each sustains."""
+    source = PipelineTemplateSource(
+        (served,), CONFIGS, GPUS, BOTH_COSTS, n_max=2, rho=12.0, zone_bags=EVERYWHERE, **more
+    )
+    found: Made = {}
+    for unit, batch in _batches(source).items():
+        assert len({*batch.ids.tolist()}) == len(batch.records)
+        assert (batch.point_template == np.arange(len(batch.ids))).all()
+        for record, counts, units_per_s in zip(batch.records, batch.nodes, batch.entry_units_per_s, strict=True):
+            template, _ = read_record(record, {c: int(n) for c, n in zip(source.configs, counts, strict=True) if n})
+            found.setdefault(unit, []).append((template, float(units_per_s)))
+            assert source.work_class_of(record) == unit
+    return found
+
+
+def _alone(templates: list[tuple[ServingTemplate, float]]) -> dict[str, tuple[str, float]]:
+    """Configuration → engine and units/s of the template of one such node."""
+    one = [(template, units) for template, units in templates if sum(template.nodes.values()) == 1]
+    found = {next(iter(template.nodes)): (template.engine, units) for template, units in one}
+    assert len(found) == len(one), "one template a node"
+    return found
+
+
+def test_nodes_with_the_whole_model_are_of_the_engine_that_serves_more_and_pipelines_of_the_one_that_cuts_it() -> None:
+    whole, cut, both = (_made(each) for each in (replace(BOTH, others=()), replace(QWEN, engine="torch"), BOTH))
+    assert {template.engine for templates in both.values() for template, _ in templates} == {"vllm", "torch"}
+    for unit, templates in both.items():
+        on_vllm, on_torch = _alone(whole[unit]), _alone(cut[unit])
+        for config, (engine, units) in _alone(templates).items():
+            by = {"vllm": on_vllm.get(config, ("", 0.0))[1], "torch": on_torch.get(config, ("", 0.0))[1]}
+            assert units == by[engine]
+            assert engine == ("torch" if by["torch"] > 1.05 * by["vllm"] else "vllm")
+        assert _alone(templates).keys() == on_vllm.keys() | on_torch.keys()
+        of_torch = {template.id: units for template, units in cut[unit]}
+        for template, units in templates:
+            if (nodes := sum(template.nodes.values())) > 1:
+                parts = sum(_alone(templates).get(config, ("", 0.0))[1] * n for config, n in template.nodes.items())
+                assert nodes == 2
+                assert template.engine == "torch"
+                assert units == of_torch[template.id] > parts, "what its nodes serve alone, by either engine"
+
+
+def test_templates_of_an_engine_that_nobody_named_are_made_where_it_is_started() -> None:
+    started, everywhere = CONFIGS[2].id, [config.id for config in CONFIGS]
+    made = _made(replace(BOTH, only_where_started=True), starts={"vllm": [started], "torch": everywhere})
+    for templates in made.values():
+        assert {next(iter(t.nodes)) for t, _ in templates if t.engine == "vllm"} == {started}
+        assert {t.engine for t, _ in templates if started not in t.nodes} == {"torch"}

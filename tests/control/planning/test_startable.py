@@ -17,6 +17,7 @@ LLAMA = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 4, "vocab_size": 1000,
     "num_attention_heads": 16, "num_key_value_heads": 4,
 }  # fmt: skip
+FP8_CACHES = {"quantization_config": {"quant_method": "fp8", "kv_cache_scheme": {"num_bits": 8}}}
 OWN = """\
 apiVersion: medley/v1
 kind: Fleet
@@ -110,11 +111,45 @@ def test_whole_models_of_vllm_are_planned_in_phases_whose_kv_caches_it_hands_ove
     assert never_started(world.recipe.served, ["local"]) != ()
 
 
+@pytest.mark.parametrize(
+    ("more", "config", "engines"),
+    [
+        ("", {}, ["vllm", "torch"]),
+        ("    engine: torch\n", {}, ["torch"]),
+        ("    engine: vllm\n", {}, ["vllm"]),
+        # Caches of fp8, which vLLM does not hand over, and torch widens.
+        ("", FP8_CACHES, ["torch"]),
+        ("    disaggregated: false\n    aggregated: true\n", FP8_CACHES, ["vllm", "torch"]),
+    ],
+)
+def test_a_model_is_served_by_the_engine_that_is_named_or_by_all_that_go_together(
+    tmp_path: Path, more: str, config: dict[str, object], engines: list[str]
+) -> None:
+    world = world_of(tmp_path, own(tmp_path, OWN.replace("    demand:", f"{more}    demand:"), **config))
+    (served,) = world.recipe.served
+    assert [each.engine for each in served.by_engine()] == engines
+    assert [each.engine for each, nodes in world.recipe.by_engine(served) if nodes] == engines
+    assert world.notes == world.never_started == ()
+
+
+def test_own_machines_and_nodes_of_this_machine_run_what_is_started_there(tmp_path: Path) -> None:
+    text = own(
+        tmp_path,
+        OWN + "  - {cloud: local, kinds: [{name: n, cpu_cores: 1, memory_mib: 4000, stock: 1, usd_per_hour: 0.1}]}\n",
+    )
+    world = world_of(tmp_path, text)
+    (served,) = world.recipe.served
+    nodes = {each.engine: {node.gpu for node in nodes} for each, nodes in world.recipe.by_engine(served)}
+    assert nodes["vllm"] == {"L4"}
+    assert nodes["torch"] > nodes["vllm"]
+    assert world.never_started == ()
+
+
 def test_the_time_to_install_an_engine_is_part_of_the_start_up_that_is_planned(tmp_path: Path) -> None:
-    on_vllm = OWN.replace("    slo:", "    engine: vllm\n    slo:")
+    on_torch, on_vllm = (OWN.replace("    slo:", f"    engine: {name}\n    slo:") for name in ("torch", "vllm"))
     minutes = [
         world_of(tmp_path, own(tmp_path, text)).fleet.settings.startup_minutes
-        for text in (OWN, on_vllm, f"{on_vllm}policy: {{startup_minutes: 1}}\n")
+        for text in (on_torch, on_vllm, f"{on_vllm}policy: {{startup_minutes: 1}}\n")
     ]
     installing = environments(["vllm"])["vllm"].minutes
     assert [minutes[1] - minutes[0], minutes[2]] == [installing, 1 + installing]

@@ -77,6 +77,15 @@ class Launch:
         changed: ServedModel = replace(served, **changes)
         self.made = replace(self.made, world=replace(self.made.world, recipe=replace(recipe, served=(changed,))))
 
+    def engine(self, name: str) -> None:
+        """Have the plan's instances be of another engine."""
+        plan = self.made.plan
+        software = ((each, each.software) for each in plan.instances)
+        instances = tuple(
+            replace(each, software=replace(its, engine=name)) for each, its in software if its is not None
+        )
+        self.made = replace(self.made, plan=replace(plan, instances=instances))
+
     def stored(self, family: str = "", experts: str = "") -> None:
         """Have its checkpoint be of another family, or its experts be in another format."""
         model = self.made.world.recipe.served[0].model
@@ -170,7 +179,7 @@ BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
     "networks-apart-in-mode-paper": ("flows.reach", through(*APART, mode="paper")),
     "gateways-elsewhere": ("gateways.reach", through(APART[0], APART[0], reach=Reach((), "gcp"))),
     "pods-without-network": ("gateways.reach", through("runpod/any", "runpod/any")),
-    "engine-not-on-cloud": ("engine.installed", lambda launch: launch.served(engine="vllm-stage")),
+    "engine-not-on-cloud": ("engine.installed", lambda launch: launch.engine("vllm-stage")),
     "family-not-run": ("engine.family", lambda launch: launch.stored(family="mamba")),
     "format-not-kept": ("format.weights", lambda launch: launch.stored(experts="bitnet")),
     "weights-nowhere": ("weights.place", lambda launch: launch.weights("")),
