@@ -81,12 +81,14 @@ def _listed_instances(report: PlanReport) -> Text:
 
 
 def _stages(instance: PlannedInstance) -> str:
+    """Return a line a stage, the last of which names the engine of all, where they have one."""
     lines = []
     for stage in stages(instance):
         nodes = " + ".join(f"{n['count']} x {n['config']}{_parallel(n)}" for n in stage["nodes"])
         executor = f"{stage['executor']} " if "executor" in stage else ""
         lines.append(f"{executor}{stage['first_layer']}-{stage['last_layer']}: {nodes}")
-    return "\n".join(lines)
+    by = f" by {instance.software.engine}" if lines and instance.software and instance.software.engine else ""
+    return "\n".join(lines) + by
 
 
 def _parallel(nodes: dict[str, int]) -> str:

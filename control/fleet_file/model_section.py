@@ -106,8 +106,8 @@ class ModelSection(SpecSection):
     """Serve both on one instance; with `disaggregated` the planner chooses."""
     engine: Annotated[str, RegisteredName(model_engines)] | None = None
     """Engine that nodes run, and whose step times count. `vllm` serves whole models on rented nodes; `vllm-stage` is
-    planned anywhere, and run on nodes of this machine. Default: on rented nodes `vllm` for whole models on a node and
-    `torch` for pipelines over several; on other nodes `torch`."""
+    planned anywhere, and run on nodes of this machine. Default: on rented nodes `vllm` for instances of one node and
+    `torch` for those of several; on other nodes `torch`."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
     relative to the file. Default: where the model says."""

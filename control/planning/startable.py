@@ -23,12 +23,13 @@ def starts_of(engines: Iterable[str], offers: Iterable[Offer]) -> dict[str, tupl
 
 def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tuple[str, ...]:
     """Return a line for each engine that nodes of some of `clouds` do not have, and for each model that the engine of
-    such nodes does not run. Of a model for which nobody named an engine there are such lines only where none of its
-    engines is started: it is planned on no node that does not start it."""
+    such nodes does not run. A model for which nobody named an engine is planned on no node that starts none of its
+    engines: there is a line for it where there are such nodes."""
     found: list[str] = []
     lacking: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for each in served:
-        if each.only_where_started and any(_is_started(one, cloud) for one in each.by_engine() for cloud in clouds):
+        if each.only_where_started:
+            found += filter(None, (_unused(each, clouds),))
             continue
         without = tuple(cloud for cloud in sorted(clouds) if each.engine not in engines_at(cloud))
         if each.engine in ENGINES and without:
@@ -44,6 +45,15 @@ def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tup
             f"not started (they start {', '.join(others)})"
         )
     return tuple(found)
+
+
+def _unused(served: ServedModel, clouds: Collection[str]) -> str | None:
+    engines = served.by_engine()
+    idle = [cloud for cloud in sorted(clouds) if not any(_is_started(each, cloud) for each in engines)]
+    names = " or ".join(each.engine for each in engines)
+    return (
+        f"nodes of {', '.join(idle)} do not start {names}: {served.name} is planned on none of them" if idle else None
+    )
 
 
 def _is_started(served: ServedModel, cloud: str) -> bool:

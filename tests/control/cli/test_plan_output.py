@@ -14,12 +14,14 @@ from control.cli.plan_document import plan_document
 from control.cli.plan_picture import save_picture
 from control.cli.plan_table import print_plan
 from control.planning.report import Basis, PlanReport
+from templates_lib.values.engines import ENGINES
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
 from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
 from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.template import Software
 from templates_lib.values.work import Demand, Leg, Route
 
 ID = "ab" * 16
@@ -127,6 +129,13 @@ def test_a_narrow_terminal_gets_a_list_of_unbroken_lines() -> None:
     text = printed(report(), width=80)
     assert "2 x m/prefill, aws/a on-demand, 6,000 tokens/s, 12.00 $/h\n    0-39: 2 x L4:4/n25 (tp4)\n" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_instances_of_two_engines_are_told_apart() -> None:
+    first = plan().instances[0]
+    by = [dataclasses.replace(first, software=Software("m", "r", "bf16", name, "lockstep-v1")) for name in ENGINES]
+    text = printed(report(plan=dataclasses.replace(plan(), instances=tuple(by))))
+    assert all(f"40-63: 1 x L40S:1/n10 by {name} " in text for name in ENGINES)
 
 
 def test_unmet_demand_is_loud() -> None:

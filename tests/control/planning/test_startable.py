@@ -142,7 +142,15 @@ def test_own_machines_and_nodes_of_this_machine_run_what_is_started_there(tmp_pa
     nodes = {each.engine: {node.gpu for node in nodes} for each, nodes in world.recipe.by_engine(served)}
     assert nodes["vllm"] == {"L4"}
     assert nodes["torch"] > nodes["vllm"]
+    assert world.never_started == world.notes == ()
+    experts = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
+    world = world_of(tmp_path, own(tmp_path, text, **experts))  # which vLLM alone runs
+    (served,) = world.recipe.served
+    assert [({node.gpu for node in nodes}, each.engine) for each, nodes in world.recipe.by_engine(served)] == [
+        ({"L4"}, "vllm")
+    ]
     assert world.never_started == ()
+    assert any("nodes of local" in note and "mine" in note for note in world.notes)
 
 
 def test_the_time_to_install_an_engine_is_part_of_the_start_up_that_is_planned(tmp_path: Path) -> None:
