@@ -46,14 +46,14 @@ def placed(units: NDArray[np.float64], sets: NodeSets, *, even_split: bool) -> t
 
 
 def compare_sets(world: World, n_max: int) -> int:
-    """Print a line for each work class; how many sets lose."""
+    """Print a line for each work class and engine; how many sets lose."""
     recipe, gpus = world.recipe, load_gpus()
     cost_model = estimated_cost_model(gpus)
     offered = [frozenset(bag) for bag in recipe.zone_bags]
     names = "".join(f"{name:>9}" for name in ("sets", "better", "only so", "median", "p90", "most"))
     print(f"{'':32}{names}   seconds even, uneven")
     worse = 0
-    for served in recipe.served:
+    for served in (each for whole in recipe.served for each in whole.by_engine()):
         for phase in served.phases:
             slo_ms = served.slo_ms(phase)
             sets = node_sets(served.model, recipe.nodes, gpus, offered, n_max, recipe.rho)
@@ -69,7 +69,10 @@ def compare_sets(world: World, n_max: int) -> int:
             figures = [np.median(gain), np.percentile(gain, 90), gain.max()] if len(gain) else [0.0] * 3
             counts = len(gain), int((gain > TOLERANCE).sum()), int(((uneven > 0) & (even == 0)).sum())
             shown = "".join(f"{count:9,}" for count in counts) + "".join(f"{float(f):9.1%}" for f in figures)
-            print(f"{served.class_id(phase):32}{shown}   {seconds[0]:.2f}, {seconds[1]:.2f}", flush=True)
+            print(
+                f"{f'{served.class_id(phase)} by {served.engine}':32}{shown}   {seconds[0]:.2f}, {seconds[1]:.2f}",
+                flush=True,
+            )
     return worse
 
 
