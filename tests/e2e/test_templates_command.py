@@ -71,4 +71,4 @@ def test_neither_a_library_nor_a_template(medley: Run, built: dict[str, Any]) ->
     assert unknown.returncode == 1
     assert "is not stored" in unknown.stderr
     begun = medley("templates", "show", built["version"][:8])
-    assert built["version"] in begun.stderr
+    assert built["version"] in begun.stdout
