@@ -113,6 +113,8 @@ class Killer:
     load: Load
     log: list[str] = field(default_factory=list)
     chosen: random.Random = field(default_factory=lambda: random.Random(7))
+    dead: set[str] = field(default_factory=set)
+    """Instances of which something was killed."""
 
     async def run(self) -> None:
         for roles in SCHEDULE:
@@ -123,23 +125,27 @@ class Killer:
                     while self.load.answers < answers + 2 * CLIENTS:  # all are busy with it again
                         await asyncio.sleep(0.05)
             for role in roles:
-                victims = await self._find(role)
+                instance, victims = await self._find(role)
+                self.dead.add(instance)
                 self.log.append(f"{time.monotonic():.1f} SIGKILL {role}: {', '.join(v.node for v in victims)}")
                 kill(victims)
         await self.until_whole()
 
     async def until_whole(self) -> None:
-        """All instances that are wanted are ready, and the gateway sends requests to them: one may die."""
+        """All instances that are wanted are ready, and the gateway sends requests to them: one may die. Those that were
+        killed do not count, though it takes a moment until somebody knows."""
         give_up = time.monotonic() + START_S
         while time.monotonic() < give_up:
             views = [view for view in await self._views() if view.state == "ready"]
             ready = Counter(view.leg for view in views)
-            if all(ready[leg] == COPIES for leg in CUTS) and {view.id for view in views} <= await self._routed():
+            found = {view.id for view in views}
+            if all(ready[leg] == COPIES for leg in CUTS) and not found & self.dead and found <= await self._routed():
                 return
             await asyncio.sleep(0.2)
         raise AssertionError(f"not whole after {START_S:.0f} s: {[(v.leg, v.state) for v in await self._views()]}")
 
-    async def _find(self, role: Target) -> list[Victim]:
+    async def _find(self, role: Target) -> tuple[str, list[Victim]]:
+        """Return an instance that has the role, and processes of it to kill."""
         give_up = time.monotonic() + SETTLE_S
         while time.monotonic() < give_up:
             state = "loading" if role.while_loading else "ready"
@@ -150,7 +156,7 @@ class Killer:
                 found = await asyncio.to_thread(of_nodes, nodes[:1])
                 wanted = [v for v in found if role.program in ("", v.program)]
                 if wanted:
-                    return wanted
+                    return view.id, wanted
             await asyncio.sleep(0.02)
         raise AssertionError(f"nobody is {role}")
 
