@@ -8,7 +8,8 @@ caps, those of the plan in force, is begun from them, with narrow brackets aroun
 
 A class that is late may be so for the pool that it had: one of many stages where two instances would have done, unlike
 ones of which the slow are too slow. So those classes are planned once more at a high cap, at which the templates of the
-pools that were late have caps of their own, and what is found then is kept where it keeps every promise for less.
+pools that were late have caps of their own, and what is found then is kept where it keeps every promise for less. That
+is done where caps are found for the first time.
 
 Where answers of the fleet that runs kept less than was promised, its snapshot has corrections: the caps are found
 without them, as the simulator knows nothing of what went wrong, and the plan is then solved once more under the caps
@@ -149,7 +150,9 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
             if not _is_better(most, best.plan, demand):
                 break  # not even with all that was not seen to fail
     assert best is not None  # noqa: S101 - there is at least one round
-    return _of_other_pools(best, late, solve, attain, demand) if best.is_kept and late.classes else best
+    if begun or not best.is_kept or not late.classes:  # the caps of a plan in force have been through it
+        return best
+    return _of_other_pools(best, late, solve, attain, demand)
 
 
 def _of_other_pools(
