@@ -7,7 +7,7 @@ from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, added
 from control.fleet_file.document import parse
-from control.fleet_file.model_section import SloSection
+from control.fleet_file.model_section import SloSection, slos_of
 from control.fleet_file.problem import SpecError
 from policies.alert_rules import MISSED_WITHIN, ObjectiveFacts
 from policies.attainment import share_within
@@ -19,7 +19,7 @@ def objective_facts(database: Database, now: datetime) -> Iterator[ObjectiveFact
     slos: dict[tuple[str, str], SloSection] = {}
     for record in PostgresFleets(database).all():
         if not record.ending:
-            slos |= {(record.name, model): slo for model, slo in _slos(record.spec)}
+            slos |= {(record.name, model): slo for model, slo in _slos(record.spec).items()}
     samples = PostgresSloSamples(database).read({model for _, model in slos}, now - MISSED_WITHIN, now)
     for (fleet, model), slo in slos.items():
         own = [sample for sample in samples if sample.model == model]
@@ -35,12 +35,9 @@ def objective_facts(database: Database, now: datetime) -> Iterator[ObjectiveFact
                 yield ObjectiveFacts(fleet, model, objective, limit_ms, slo.percentile, answers, within)
 
 
-def _slos(spec: str) -> Iterator[tuple[str, SloSection]]:
-    """Yield the models of a stored spec that have objectives, by the name that clients use."""
+def _slos(spec: str) -> dict[str, SloSection]:
+    """Return the objectives by model; none of a spec that cannot be read."""
     try:
-        models = parse(spec, "spec").value.get("models") or ()
-        for model in models:
-            if "slo" in model:
-                yield str(model.get("name") or model["model"]), SloSection.model_validate(model["slo"])
+        return slos_of(parse(spec, "spec").value)
     except (SpecError, ValueError, LookupError, TypeError, AttributeError):
-        return
+        return {}

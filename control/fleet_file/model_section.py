@@ -1,6 +1,7 @@
 """Section of a spec file about a model: its objective, its load, and how it may be served."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -143,3 +144,13 @@ class ModelSection(SpecSection):
     def phases(self) -> tuple[Phase, ...]:
         split = (Phase.PREFILL, Phase.DECODE) if self.disaggregated else ()
         return (*split, Phase.AGGREGATED) if self.aggregated else split
+
+
+def slos_of(document: Mapping[str, Any]) -> dict[str, SloSection]:
+    """Return the objectives of a stored spec's models that have some, by the name that clients use. Raises ValueError,
+    LookupError, TypeError or AttributeError for what is no spec any more."""
+    return {
+        str(model.get("name") or model["model"]): SloSection.model_validate(model["slo"])
+        for model in document.get("models") or ()
+        if "slo" in model
+    }

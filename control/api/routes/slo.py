@@ -15,7 +15,7 @@ from control.api.text import PathName
 from control.db.fleets import PostgresFleets
 from control.db.slo_samples import PostgresSloSamples, SloSample, added
 from control.fleet.kept_promises import KeptPromise, kept_promises
-from control.fleet_file.model_section import SloSection
+from control.fleet_file.model_section import SloSection, slos_of
 from control.ledger.period import Period
 from policies.attainment import burn_rate, share_within
 
@@ -105,11 +105,7 @@ def get_slo(
     Needs `medley api --gateway URL`: without it nothing is observed. Where an objective grows with the prompt, its part
     for an empty one counts.
     """
-    document = document_of(PostgresFleets(services.database).load(fleet).spec)
-    slos = {
-        str(model.get("name") or model["model"]): SloSection.model_validate(model["slo"])
-        for model in document["models"]
-    }
+    slos = slos_of(document_of(PostgresFleets(services.database).load(fleet).spec))
     span = period(since, until, services.clock(), timedelta(hours=1))
     samples = PostgresSloSamples(services.database).read(list(slos), span.since, span.until)
     promises = kept_promises(services.database, fleet, span.since, span.until)
