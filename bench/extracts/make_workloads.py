@@ -93,28 +93,52 @@ def extract(shape: WorkloadShape) -> WorkloadShape:
 
     def sample() -> WorkloadShape:
         pick = order[((np.arange(PAIRS) + draw.random(PAIRS)) * len(order) / PAIRS).astype(np.int64)]
-        return WorkloadShape(shape.id, shape.prompt_tokens[pick], shape.output_tokens[pick], shape.source)
+        units = {name: column[pick] for name, column in shape.units.items()}
+        return WorkloadShape(shape.id, shape.prompt_tokens[pick], shape.output_tokens[pick], shape.source, units)
 
     return min((sample() for _ in range(TRIES)), key=lambda s: largest_error(full, statistics(s)))
 
 
 def servegen_shape(folder: Path) -> WorkloadShape:
     """m-large: independent draws from its two histograms, scaled to the rate-weighted means of its clients."""
+    prompt, output = _servegen_columns(
+        folder, "m-large", {"input_tokens": "mean_input", "output_tokens": "mean_output"}
+    )
+    return WorkloadShape("servegen-m-large", prompt, output, SERVEGEN)
+
+
+def servegen_image_shape(folder: Path) -> WorkloadShape:
+    """mm-image, the same of its four histograms: text, answers, images of a request, and tokens of one image, which all
+    images of a request have alike."""
+    text, output, images, tokens = _servegen_columns(
+        folder,
+        "mm-image",
+        {
+            "text_tokens": "mean_input",
+            "output_tokens": "mean_output",
+            "image_count": "mean_image_count",
+            "image_tokens": "mean_image_tokens",
+        },
+    )
+    units = {"images": images.astype(np.float64), "image_tokens": (images * tokens).astype(np.float64)}
+    return WorkloadShape("servegen-mm-image", text, output, SERVEGEN, units)
+
+
+def _servegen_columns(folder: Path, model: str, means: dict[str, str]) -> list[NDArray[np.int32]]:
+    """Independent draws from a model's histograms. `means`: field → column of the clients' means that it is scaled to.
+
+    More draws than are shipped: the extract is then taken from them as from any trace."""
     bins: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     with (folder / "servegen_length_histograms.csv").open() as text:
         for row in csv.DictReader(text):
-            if row["model"] == "m-large":
+            if row["model"] == model:
                 bins[row["field"]].append((float(row["bin_lo"]), float(row["bin_hi"]), float(row["probability"])))
     draw = np.random.default_rng(SEED)
-    # More draws than are shipped: the extract is then taken from them as from any trace.
     with (folder / "servegen_clients.csv").open() as text:
-        clients = [row for row in csv.DictReader(text) if row["model"] == "m-large" and row["mean_input"]]
+        clients = [row for row in csv.DictReader(text) if row["model"] == model and row["mean_input"]]
     rate = np.array([float(c["mean_rate_req_s"]) for c in clients])
-    means = (float(np.average([float(c[f]) for c in clients], weights=rate)) for f in ("mean_input", "mean_output"))
-    prompt, output = (
-        _tokens(bins[field], mean, draw) for field, mean in zip(("input_tokens", "output_tokens"), means, strict=True)
-    )
-    return WorkloadShape("servegen-m-large", prompt, output, SERVEGEN)
+    of_clients = [float(np.average([float(c[column]) for c in clients], weights=rate)) for column in means.values()]
+    return [_tokens(bins[field], mean, draw) for field, mean in zip(means, of_clients, strict=True)]
 
 
 def _tokens(bins: list[tuple[float, float, float]], mean: float, draw: np.random.Generator) -> NDArray[np.int32]:
@@ -143,8 +167,9 @@ def write_gzip(path: Path, header: tuple[str, ...], rows: list[tuple[object, ...
 def write_shape(shape: WorkloadShape, licence: str, date: str, method: str) -> ShapeFacts:
     part = extract(shape)
     file = f"{shape.id}.csv.gz"
-    pairs = sorted(zip(part.prompt_tokens.tolist(), part.output_tokens.tolist(), strict=True))
-    write_gzip(TARGET / file, ("input_tokens", "output_tokens"), list(pairs))
+    units = [[f"{value:g}" for value in column] for column in part.units.values()]
+    rows = sorted(zip(part.prompt_tokens.tolist(), part.output_tokens.tolist(), *units, strict=True))
+    write_gzip(TARGET / file, ("input_tokens", "output_tokens", *part.units), list(rows))
     full, kept = statistics(shape), statistics(part)
     count = len(shape.prompt_tokens)
     print(f"{shape.id:24} {count:7,} → {PAIRS:,} pairs; largest error of a statistic {largest_error(full, kept):.2%}")
@@ -188,6 +213,12 @@ def main(folder: Path) -> None:
         "rate-weighted means of the clients (914 in, 155 out), then " + SYSTEMATIC
     )
     shapes.append(write_shape(servegen, "Apache-2.0", "2025", method))
+    method = (
+        "text, answers, images and tokens of an image are published as marginals: 50,000 independent draws from the "
+        "histograms, scaled to the rate-weighted means of the clients; images of one request are of one size; then "
+        + SYSTEMATIC
+    )
+    shapes.append(write_shape(servegen_image_shape(folder), "Apache-2.0", "2025", method))
     clients = read_rate_series(folder / "servegen_client_rates.csv.gz", 600)
     for model in ("m-large", "m-mid", "m-small"):
         hourly = resampled(clients[model], 3600)

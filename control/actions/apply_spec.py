@@ -43,7 +43,7 @@ class WantedFleet:
     @property
     def models(self) -> frozenset[str]:
         """The names of what serves its apps, as instances have them."""
-        return frozenset(served.name for app in self.world.fleet.apps for served in app.components)
+        return frozenset(share.app for app in self.world.fleet.every_app for share in app.shares)
 
 
 def apply_spec(

@@ -17,7 +17,8 @@ def override_demand(
     """Plan for this rate until it expires, in place of an earlier override. Raises NotStoredError, WrongFieldError."""
     with act.as_one() as one:
         spec = parse(PostgresFleets(one.database).load(fleet).spec, "spec").value
-        names = {str(each.get("name") or each.get("model")) for each in spec.get("models", [])}
+        listed = (*spec.get("models", ()), *spec.get("apps", ()))
+        names = {str(each.get("name") or each.get("model")) for each in listed}
         if model not in names:
             raise NotStoredError(f"fleet {fleet!r} has no model {model!r}; {nearest_name(model, names)}")
         new = Override(model, requests_per_s, act.actor, reason, act.now, expires_at)

@@ -59,7 +59,8 @@ def planned_instances(problem: AllocationProblem, settled: Settled) -> tuple[Pla
 
 
 def _joined(names: Iterable[str]) -> str:
-    return "+".join(dict.fromkeys(names))
+    """Join them, each part of each once."""
+    return "+".join(dict.fromkeys(part for name in names for part in name.split("+")))
 
 
 def _nodes_by_cell(problem: AllocationProblem, settled: Settled) -> Ints:

@@ -1,5 +1,6 @@
 """A plan as a PNG: how the layers lie on the nodes, and what each model costs against the baselines."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from control.cli.gpu_colours import GPU_COLOURS, OTHER
 from control.cli.plan_document import stages
 from control.cli.plan_table import against_cheapest
 from control.planning.report import PlanReport, unmet_share
+from templates_lib.sources.graph_record import gpu_executors
 from templates_lib.values.install_hint import install_hint
 from templates_lib.values.plan import PlannedInstance
 
@@ -43,28 +45,20 @@ def _title(report: PlanReport) -> str:
 
 
 def _draw_fleet(axes: "Axes", report: PlanReport) -> None:
-    """One row for each planned instance; a segment is a stage, as wide as its share of the model's layers."""
+    """One row for each planned instance."""
     from matplotlib.patches import Patch
 
     by_cost = sorted(report.plan.instances, key=lambda i: (-i.usd_per_hour, i.template_id, i.zone))
     shown = sorted(by_cost[:MOST_ROWS], key=lambda i: (i.model, i.phase, i.zone, i.template_id))
     colours: dict[str, str] = {}
     for row, instance in enumerate(shown):
-        placed = stages(instance)
-        total = sum(s["last_layer"] - s["first_layer"] + 1 for s in placed) or 1
-        for stage in placed:
-            left = stage["first_layer"] / total
-            width = (stage["last_layer"] - stage["first_layer"] + 1) / total
-            gpus = [n["config"].partition(":")[0] for n in stage["nodes"]]
+        for left, width, gpus, label in _segments(instance):
             for gpu in gpus:
                 colours.setdefault(gpu, GPU_COLOURS.get(gpu, OTHER))
             for peer, gpu in enumerate(gpus):
                 height = 0.8 / len(gpus)
                 bottom = row - 0.4 + peer * height
                 axes.barh(bottom, width, height, left, align="edge", color=colours[gpu], edgecolor="white")
-            text = " + ".join(f"{n['count']} x {n['config'].partition('/')[0]}" for n in stage["nodes"])
-            layers = f"{stage['first_layer']}-{stage['last_layer']}"
-            label = f"{text}  [{layers}]" if width * 100 > len(text) + len(layers) + 4 else layers
             axes.text(left + width / 2, row, label, ha="center", va="center", fontsize=7.5)
         axes.text(1.01, row, _right(instance, report), va="center", fontsize=8)
     axes.set_yticks(range(len(shown)), [f"{i.model} {i.phase}  {i.zone} {i.market.value}" for i in shown], fontsize=8)
@@ -77,6 +71,24 @@ def _draw_fleet(axes: "Axes", report: PlanReport) -> None:
     handles = [Patch(color=colour, label=gpu) for gpu, colour in colours.items()]
     if handles:
         axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), frameon=False)
+
+
+def _segments(instance: PlannedInstance) -> Iterator[tuple[float, float, list[str], str]]:
+    """Yield (left, width, GPUs one above the other, label) of each stage, as wide as its share of the model's layers;
+    of each executor of components, as wide as its share of the node's GPUs."""
+    placed = stages(instance)
+    total = sum(s["last_layer"] - s["first_layer"] + 1 for s in placed)
+    for stage in placed:
+        width = (stage["last_layer"] - stage["first_layer"] + 1) / total
+        text = " + ".join(f"{n['count']} x {n['config'].partition('/')[0]}" for n in stage["nodes"])
+        layers = f"{stage['first_layer']}-{stage['last_layer']}"
+        label = f"{text}  [{layers}]" if width * 100 > len(text) + len(layers) + 4 else layers
+        yield stage["first_layer"] / total, width, [n["config"].partition(":")[0] for n in stage["nodes"]], label
+    executors = gpu_executors(instance.placement)
+    devices, gpu = sum(len(e.devices) * e.gpus for e in executors), min(instance.nodes, default="").partition(":")[0]
+    for each in executors:
+        label = f"{len(each.devices)} x {'+'.join(each.components)}"
+        yield each.devices[0][0] / devices, len(each.devices) * each.gpus / devices, [gpu], label
 
 
 def _right(instance: PlannedInstance, report: PlanReport) -> str:

@@ -15,6 +15,7 @@ from control.cli.time_text import OLD, age
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
 from control.planning.step_time_lines import step_time_lines
+from templates_lib.sources.graph_record import gpu_executors
 from templates_lib.values.plan import Plan, PlannedInstance
 
 TOP_REASONS = 6
@@ -81,14 +82,22 @@ def _listed_instances(report: PlanReport) -> Text:
 
 
 def _stages(instance: PlannedInstance) -> str:
-    """Return a line a stage, the last of which names the engine of all, where they have one."""
+    """Return a line a stage, or an executor of components, the last of which names the engine of all, where they have
+    one."""
     lines = []
     for stage in stages(instance):
         nodes = " + ".join(f"{n['count']} x {n['config']}{_parallel(n)}" for n in stage["nodes"])
         executor = f"{stage['executor']} " if "executor" in stage else ""
         lines.append(f"{executor}{stage['first_layer']}-{stage['last_layer']}: {nodes}")
+    lines += [
+        f"{len(e.devices)} x {'+'.join(e.components)} on {_gpus(e.gpus)}" for e in gpu_executors(instance.placement)
+    ]
     by = f" by {instance.software.engine}" if lines and instance.software and instance.software.engine else ""
     return "\n".join(lines) + by
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def _parallel(nodes: dict[str, int]) -> str:

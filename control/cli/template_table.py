@@ -1,11 +1,14 @@
 """A template as a table for people."""
 
+from collections.abc import Iterable
+
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from control.cli.output import table
 from control.planning.templates import StoredTemplate
+from templates_lib.sources.graph_record import GpuExecutor, gpu_executors
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.placement import Executor
 
@@ -17,8 +20,12 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
     template, capacity = stored.template, stored.capacity
     nodes = " + ".join(f"{n} x {config}" for config, n in template.nodes.items())
     console.print(f"Template {template.id} of library {stored.library_version}", style="bold")
-    console.print(f"{template.model} ({template.dtype}) by {template.engine}, dispatch {template.dispatch}, on {nodes}")
-    if (executors := executors_of(template)) is None:
+    by = f" by {template.engine}" if template.engine else ""
+    console.print(f"{template.model} ({template.dtype}){by}, dispatch {template.dispatch}, on {nodes}")
+    components = gpu_executors(template.placement)
+    if components:
+        console.print(_components(components))
+    if (executors := executors_of(template)) is None and not components:
         console.print(f"{template.placement.kind}: {msgspec.json.encode(template.placement.payload).decode()}")
     for executor in executors or ():
         if len(executors or ()) > 1:
@@ -31,6 +38,15 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
         waiting = ", waiting included" if capacity.queueing else ""
         promise = f"within {capacity.slo_ms:g} ms, percentile {capacity.percentile:g}{waiting}"
         console.print(f"{promise}, shape {capacity.shape_id}")
+
+
+def _components(executors: Iterable[GpuExecutor]) -> Table:
+    right = ("replicas", "GPUs of each")
+    shown = table("components", *right, "requests at once", right=right)
+    for each in executors:
+        at_once = ", ".join(f"{name} {most:,}" for name, most in each.together.items())
+        shown.add_row(" + ".join(each.components), str(len(each.devices)), str(each.gpus), at_once)
+    return shown
 
 
 def _stages(executor: Executor) -> Table:

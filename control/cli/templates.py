@@ -27,11 +27,10 @@ def build(
     from control.cli.planning import session
     from control.db.location import home_directory
     from control.planning.local_profiles import with_known_profiles
-    from control.planning.recipe import Recipe
     from control.planning.templates import build_templates
     from control.planning.world import read_world
 
-    recipe = Recipe((with_known_profiles(read_world(file), home_directory(os.environ)).recipe,))
+    recipe = with_known_profiles(read_world(file), home_directory(os.environ)).sources
     with session(database_url) as opened:
         version = build_templates(recipe, opened.store, opened.progress)
         info = opened.store.show(version)

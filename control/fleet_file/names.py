@@ -13,3 +13,5 @@ class Names:
     """Shipped rate series."""
     regions: dict[str, frozenset[str]]
     """Cloud → its regions, over every offer source that the file asks for."""
+    graphs: frozenset[str] = frozenset()
+    """Any-to-any models that ship."""

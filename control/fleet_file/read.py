@@ -27,12 +27,13 @@ def read(document: Document, names: Names) -> FleetFile:
 
 def _unknown_classes(document: Document, fleet: FleetFile) -> list[SpecProblem]:
     valid = [f"{m.served_name}/{p}" for m in fleet.models for p in m.phases]
+    apps = {app.name for app in fleet.apps}  # their components are known once their graphs are read
     return [
         document.problem(
             ("policy", "replicas", key), f"policy.replicas: unknown work class {key!r}; {nearest_name(key, valid)}"
         )
         for key in fleet.policy.replicas
-        if key not in valid
+        if key not in valid and key.partition("/")[0] not in apps
     ]
 
 

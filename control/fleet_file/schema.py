@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from control.fleet_file.app_section import AppSection
 from control.fleet_file.cloud_section import CloudName, CloudSection
 from control.fleet_file.model_section import ModelSection
 from control.fleet_file.network_section import NetworkSection
@@ -125,8 +126,10 @@ class FleetFile(SpecSection):
     apiVersion: Literal["medley/v1"]  # noqa: N815 - as in every file of this kind
     kind: Literal["Fleet"]
     name: Name
-    models: Annotated[list[ModelSection], Field(min_length=1)]
-    """Models to serve, by the name that clients use."""
+    models: list[ModelSection] = Field(default=[])
+    """Text models to serve, by the name that clients use."""
+    apps: list[AppSection] = Field(default=[])
+    """Any-to-any models, which take or make images and audio. They are planned, and not started yet."""
     clouds: list[CloudSection] = Field(default=[])
     """Clouds to rent from, with the parts that may be rented."""
     offers: OffersSection = OffersSection()
@@ -139,9 +142,13 @@ class FleetFile(SpecSection):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        if not (self.models or self.apps):
+            raise ValueError("name at least one of models and apps: without either there is nothing to serve")
         if not (self.clouds or self.offers.files):
             raise ValueError("name at least one of clouds or offers.files: without an offer there is nothing to plan")
         check_different("models", [model.served_name for model in self.models], more=" (set `name`)")
+        names = [*(model.served_name for model in self.models), *(app.name for app in self.apps)]
+        check_different("models and apps", names)
         places = {(model.model_id, model.weights) for model in self.models if model.weights is not None}
         elsewhere = sorted({one for one, _ in places if [each for each, _ in places].count(one) > 1})
         if elsewhere:

@@ -13,9 +13,10 @@ from control.planning.offer_sources import OfferSources
 from policies.demand_history import DemandHistory
 from policies.metered_demand import DemandOverride, DemandRule, demand_at
 from templates_lib.apps.app import App
+from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Settings
-from templates_lib.values.work import DEFAULT_TYPE, Demand
+from templates_lib.values.work import Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,12 @@ class Fleet:
     reconcile: ReconcileSettings
     charges_disks: bool = True
     """Whether the disks of rented nodes are part of what plans cost."""
+    graph_apps: tuple[PublishedApp, ...] = ()
+    """Any-to-any models, whose demand is stated."""
+
+    @property
+    def every_app(self) -> tuple[App | PublishedApp, ...]:
+        return *self.apps, *self.graph_apps
 
     @property
     def limits(self) -> ChangeLimits:
@@ -71,12 +78,11 @@ class Fleet:
         """One demand a request type, 0 where nothing is to run. Arguments are those of `demand_at`: where all are
         empty, nothing was metered so far, and metered demand is its floor. Overrides count for stated demand, too."""
         found: list[Demand] = []
-        for app in self.apps:
+        for app in self.every_app:
             demand = self.app_demand[app.name]
             if isinstance(demand, Stated):
                 rate = overrides.get(app.name, demand).requests_per_s
-                shares = ((each.served.name, rate * each.share) for each in app.request_types)
-                found += (Demand(name, DEFAULT_TYPE, own, demand.priority) for name, own in shares)
+                found += (Demand(s.app, s.request_type, rate * s.share, demand.priority) for s in app.shares)
             else:
                 found += demand_at(histories, self._rules(app), overrides, waiting, now_s)
         return tuple(found)
@@ -104,7 +110,8 @@ class Fleet:
             raise ValueError("without spot nodes a cloud of the spec sells nothing: add on-demand to its markets")
         return replace(self, sources=replace(self.sources, selections=kept))
 
-    def _rules(self, app: App) -> tuple[DemandRule, ...]:
+    def _rules(self, app: App | PublishedApp) -> tuple[DemandRule, ...]:
+        """Those of a text model whose demand is metered; that of no other app is."""
         demand = self.app_demand[app.name]
         horizon_s = 60 * (self.reconcile.replan_minutes + self.settings.startup_minutes)
-        return demand.rules(app, horizon_s) if isinstance(demand, Metered) else ()
+        return demand.rules(app, horizon_s) if isinstance(demand, Metered) and isinstance(app, App) else ()

@@ -12,6 +12,7 @@ from control.fleet_file.schema import FleetFile
 from control.offers.pools import QuotaLimit
 from control.offers.selection import Selection
 from control.planning.fleet import Fleet, ReconcileSettings
+from control.planning.graph_apps import graph_apps_of
 from control.planning.local_market import local_machines, local_quotes
 from control.planning.offer_sources import OfferSources
 from control.planning.own_market import own_hosts, own_quotes
@@ -29,10 +30,13 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     `document`; `own`: registered models. Raises SpecError."""
     hosts = own_hosts(file, document)
     apps, demand, notes = served_apps(file, document, own)
+    graph_apps, of_graphs, more = graph_apps_of(file, document)
+    demand, notes = demand | of_graphs, (*notes, *more)
     machines, sources = local_machines(file), offer_sources(file, document)
     engines = {each.engine for app in apps for served in app.components for each in served.by_engine()}
     settings, kept = _settings(file, engines), _reconcile(file)
-    return Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, file.offers.disks), notes
+    fleet = Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, file.offers.disks, graph_apps)
+    return fleet, notes
 
 
 def offer_sources(file: FleetFile, document: Document) -> OfferSources:

@@ -1,7 +1,10 @@
 """An any-to-any model by name or by its published config."""
 
+import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from templates_lib.graphs.catalogue import graph_facts
 from templates_lib.graphs.model_graph import ModelGraph
@@ -12,15 +15,25 @@ MOST_BYTES = 4 << 20
 """Of a config.json: the largest published ones are a few hundred KiB."""
 
 
-def named_graph(name: str) -> tuple[ModelGraph, str]:
-    """The graph, and where its figures come from.
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    id: str
+    revision: str
+    config: dict[str, Any]
+    """As published."""
+    source: str
+    """Where its figures come from."""
+
+
+def graph_file(name: str) -> GraphFile:
+    """The config of a model that is not read yet.
 
     `name` is one of the catalogue's, or a path that ends in `.json`. Raises LookupError with the nearest name,
-    ValueError with the file and the key, OSError for a file that cannot be read.
+    ValueError with the file, OSError for a file that cannot be read.
     """
     if not name.endswith(".json"):
         facts = graph_facts(name)
-        return graph_from_config(facts["config"], facts["id"], facts["revision"]), facts["source"]
+        return GraphFile(facts["id"], facts["revision"], facts["config"], facts["source"])
     path = Path(name)
     with path.open("rb") as file:
         text = file.read(MOST_BYTES + 1)
@@ -32,7 +45,16 @@ def named_graph(name: str) -> tuple[ModelGraph, str]:
         raise ValueError(f"{path}: is not JSON ({error}); give the config.json of a model") from None
     # The catalogue's own files hold a config with its source: what `list` names can be copied and changed.
     inner = config.get("config") if isinstance(config, dict) else None
+    # The text of the file is the only revision that is known of it.
+    revision = f"config.json {hashlib.blake2b(text, digest_size=8).hexdigest()}"
+    return GraphFile(path.stem, revision, inner if isinstance(inner, dict) else config, str(path))
+
+
+def named_graph(name: str) -> tuple[ModelGraph, str]:
+    """The graph, and where its figures come from. Raises as `graph_file`, and ValueError with the key of a config that
+    is not read."""
+    found = graph_file(name)
     try:
-        return graph_from_config(inner if isinstance(inner, dict) else config, path.stem, str(path)), str(path)
+        return graph_from_config(found.config, found.id, found.revision), found.source
     except UnsupportedModelError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{found.source}: {error}") from None

@@ -18,7 +18,7 @@ TRIED = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 def nearest_kept(session: PlanningSession, world: World, now: str) -> str:
     """A sentence for people; empty where no latency objective is the reason, or none that is tried can be kept. At most
     as many plans as `TRIED` has values."""
-    recipe = Recipe((world.recipe,))
+    recipe = world.sources
     needed = _needed(session, world, recipe)
     if not needed:
         return ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.values.gpu import Gpu
@@ -86,6 +87,37 @@ class ListedRecipe:
     @property
     def tokens_per_unit(self) -> dict[str, float]:
         return {c.id: 1.0 for c in self.classes if c.unit is not Unit.INVOCATION}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphRecipe:
+    """Templates of any-to-any models over some node configurations."""
+
+    apps: tuple[PublishedApp, ...]
+    nodes: tuple[NodeConfig, ...]
+    gpus: tuple[Gpu, ...] = ()
+    """GPUs of `nodes` that the catalogue does not know."""
+    unpruned: tuple[str, ...] = ()
+    """As of `PipelineRecipe`, by app."""
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"apps": float(len(self.apps))}
+
+    @property
+    def tokens_per_unit(self) -> dict[str, float]:
+        """None: rows of an image, steps and answers of other models are not to be added up."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExecutorRecipe(GraphRecipe):
+    """Of one deployment option on each node."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellRecipe(GraphRecipe):
+    """Of several options beside each other on the GPUs of a node."""
 
 
 class Recipe:

@@ -49,7 +49,7 @@ def served_apps(
         at = partial(document.position, "models", place)
         try:
             shape = located(at("workload"), shape_of, section.workload, folder, notes)
-            asked = located(at("demand", "trace"), _demand, section.demand, folder, notes)
+            asked = located(at("demand", "trace"), demand_of, section.demand, folder, notes)
             arrivals = located(at("demand", "arrivals"), _arrivals, section.demand.arrivals, folder, notes)
             model = located(at("model"), _model, section, folder, registered)
             engines = (section.engine,) if section.engine else default_engines(clouds, model.stored)
@@ -102,7 +102,8 @@ def _held(engine: str, name: str, model: ModelSpec) -> HeldModel:
     return HeldModel(engine, held_by(engine, model))
 
 
-def _demand(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | Metered:
+def demand_of(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | Metered:
+    """The demand for all request types of an app. `notes`: where those on a trace are added. Raises ValueError."""
     if demand.metered:
         return _metered(demand)
     if demand.requests_per_s is not None:

@@ -10,6 +10,7 @@ from control.explain import Explanation, explain, reasons
 from control.explain.certificate import Certificate, certificates, corrections, unkept
 from control.offers.reached import no_way
 from control.planning.cost_models import how_to_measure
+from control.planning.graph_sources import uncertified
 from control.planning.promise import Attainment, AttainmentOf, Promise, promised
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
@@ -61,7 +62,7 @@ class PlanningSession:
 
     def record(self, world: World, now: str, instances: tuple[Instance, ...] = ()) -> tuple[Recording, Templates]:
         """The snapshot of `world` at `now` (ISO 8601, UTC), with the instances that run, and its templates."""
-        recipe = Recipe((world.recipe,))
+        recipe = world.sources
         templates = obtain(recipe, self.store, self.progress, protected={i.template_id for i in instances})
         library = templates.library
         snapshot = versioned(world.snapshot(now, library, instances))
@@ -117,7 +118,8 @@ class PlanningSession:
         # Without waiting is the rule, and docs/plans.md says it.
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
         said = (*(each.reason for each in waiting), *unkept(plan), *corrections(snapshot))
-        why, bases = (*advise(plan, snapshot), *reasons(plan, snapshot), *said), step_time_bases(plan, recording.recipe)
+        first = (*uncertified(plan, snapshot, recording.recipe), *advise(plan, snapshot))
+        why, bases = (*first, *reasons(plan, snapshot), *said), step_time_bases(plan, recording.recipe)
         plan = replace(plan, reasons=why, step_times=bases)
         self.plans.save(recording.name, plan, snapshot)
         others, broken = self._compare(plan, snapshot, library, attain, timed) if baselines else ({}, {})

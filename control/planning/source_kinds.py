@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from control.planning.cost_models import cost_models_of, evidence_of, gpus_of
-from control.planning.recipe import ListedRecipe, PipelineRecipe, SourceRecipe
+from control.planning.graph_sources import cell_source, executor_source, graph_evidence, graph_unservable
+from control.planning.recipe import CellRecipe, ExecutorRecipe, ListedRecipe, PipelineRecipe, SourceRecipe
 from control.planning.unservable import unservable
 from templates_lib.ports.library_store import TemplateRecord
 from templates_lib.ports.source import TemplateSource
+from templates_lib.sources.graph_record import CELL, EXECUTOR, read_graph_record
 from templates_lib.sources.listed_source import KIND as LISTED
 from templates_lib.sources.listed_source import ListedSource, read_listed
 from templates_lib.sources.pipeline_record import KIND as PIPELINE
@@ -59,6 +61,10 @@ def _listed_source(recipe: ListedRecipe) -> ListedSource:
 
 SOURCE_KINDS: dict[str, SourceKind] = {
     PIPELINE: SourceKind(PipelineRecipe, pipeline_source, read_record, RecertifiedSource, evidence_of, unservable),
+    EXECUTOR: SourceKind(
+        ExecutorRecipe, executor_source, read_graph_record, evidence=graph_evidence, unservable=graph_unservable
+    ),
+    CELL: SourceKind(CellRecipe, cell_source, read_graph_record, evidence=graph_evidence),
     LISTED: SourceKind(ListedRecipe, _listed_source, read_listed),
 }
 """Kind → what planning does with it. The name is stored beside each library: it may not change."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from templates_lib.apps.app import App
+from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Offer
 from templates_lib.values.snapshot import Snapshot
@@ -67,7 +68,7 @@ class WhatIf:
     demand: tuple[DemandChange, ...] = ()
 
 
-def supposed(snapshot: Snapshot, what_if: WhatIf, apps: Iterable[App]) -> Snapshot:
+def supposed(snapshot: Snapshot, what_if: WhatIf, apps: Iterable[App | PublishedApp]) -> Snapshot:
     """Return the snapshot of a fleet of `apps` as it might be, without a new version: the caller hashes it. Raises
     ValueError, with the nearest name, for a change that changes nothing because nothing is called so."""
     changed_at = (*(price.where for price in what_if.prices), *(stock.where for stock in what_if.availability))
@@ -86,7 +87,7 @@ def supposed(snapshot: Snapshot, what_if: WhatIf, apps: Iterable[App]) -> Snapsh
         pools=tuple(_of(pool, left) for pool in snapshot.pools),
         instances=tuple(i for i in snapshot.instances if all(node.offer in left for node in i.nodes)),
     )
-    serving = {app.name: [served.name for served in app.components] for app in apps}
+    serving = {app.name: [share.app for share in app.shares] for app in apps}
     served_by = {name: [name] for names in serving.values() for name in names} | serving
     for demand in what_if.demand:
         changed = _with_demand(changed, demand, served_by)

@@ -17,9 +17,11 @@ from control.offers.quotes import Quotes
 from control.planning.disks import charged_disks
 from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
+from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, not_run
 from control.planning.local_market import ZONE, local_gpu
-from control.planning.recipe import PipelineRecipe
+from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
 from control.planning.startable import never_started, not_startable, starts_of
+from templates_lib.graphs.catalogue import graph_names
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
 from templates_lib.values.clouds import LOCAL, OWNED
@@ -40,10 +42,18 @@ class World:
     """Demand that is planned for. Of a metered app it is what the caller knows to have been metered; where that is
     nothing, its floor."""
     recipe: PipelineRecipe
+    """Recipe of the templates of its text models."""
     weights: dict[str, str]
     """Model id → where its weights are (`templates_lib.models.weights_place`), as far as it is known."""
     notes: tuple[str, ...]
     """Notes on what its spec names, for people."""
+    graphs: tuple[GraphRecipe, ...] = ()
+    """Recipes of the templates of its any-to-any models."""
+
+    @property
+    def sources(self) -> Recipe:
+        """Return the recipe of its library."""
+        return Recipe((*((self.recipe,) if self.recipe.served else ()), *self.graphs))
 
     @property
     def name(self) -> str:
@@ -53,7 +63,9 @@ class World:
     def never_started(self) -> tuple[str, ...]:
         """Why no plan of some of its models can be acted on, whatever it rents; empty: each can be started
         somewhere."""
-        return never_started(self.recipe.served, {offer.cloud for offer in self.quotes.offers})
+        text = never_started(self.recipe.served, {offer.cloud for offer in self.quotes.offers})
+        apps = ", ".join(app.name for app in self.fleet.graph_apps)
+        return (*text, *((not_run(apps),) if apps else ()))
 
     def quotes_on(self, market: MarketView) -> Quotes:
         """Return what its spec names on another market, as far as there are templates for it. Raises SpecError."""
@@ -76,7 +88,10 @@ class World:
             pools=self.quotes.pools,
             traffic=self.quotes.traffic,
             instances=instances,
-            routes=tuple(route for served in self.recipe.served for route in served.routes()),
+            routes=(
+                *(route for served in self.recipe.served for route in served.routes()),
+                *graph_routes(self.sources),
+            ),
             demand=self.demand,
             settings=self.fleet.settings,
             library_version=library.version,
@@ -99,6 +114,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     bags: dict[str, set[str]] = {}
     for offer in quotes.offers:
         bags.setdefault(offer.zone_id, set()).add(offer.node_config)
+    apps, limited = {app.name for app in fleet.graph_apps}, _with_most_replicas(fleet.settings.guardrails)
     recipe = PipelineRecipe(
         served=tuple(served for app in fleet.apps for served in app.components),
         nodes=tuple(quotes.configs[c] for c in sorted(quotes.configs)),
@@ -106,7 +122,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         n_max=file.solver.n_max,
         rho=file.solver.rho,
         slo_split=file.solver.slo_split,
-        unpruned=_with_most_replicas(fleet.settings.guardrails),
+        unpruned=tuple(each for each in limited if each not in apps),
         gpus=tuple(local_gpu(machine) for machine in fleet.machines),
         step_times=file.solver.step_times,
     )
@@ -114,7 +130,12 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(file, Path(document.file).parent)
     notes = (*notes, *not_startable(recipe.served, {offer.cloud for offer in quotes.offers}))
-    return World(fleet, quotes, fleet.demand({}, {}, {}, 0.0), recipe, places, notes)
+    counted = tuple(each for each in limited if each in apps)
+    graphs = graph_recipes(fleet.graph_apps, recipe.nodes, recipe.gpus, counted)
+    if graphs:
+        names = ", ".join(app.name for app in fleet.graph_apps)
+        notes = (*notes, not_promised(names), not_run(names))
+    return World(fleet, quotes, fleet.demand({}, {}, {}, 0.0), recipe, places, notes, graphs)
 
 
 def stated_quotes(document: Document, own: Collection[OwnModel]) -> tuple[Quotes, ...]:
@@ -133,7 +154,7 @@ def _own_weights(file: FleetFile, folder: Path) -> dict[str, str]:
 
 def _with_most_replicas(guardrails: Guardrails) -> tuple[str, ...]:
     """Pruning trades a template for smaller ones, hence for more instances; only an upper limit on those minds."""
-    limited = {key.rpartition("/")[0] for key, bounds in guardrails.replicas.items() if bounds.max is not None}
+    limited = {key.partition("/")[0] for key, bounds in guardrails.replicas.items() if bounds.max is not None}
     return tuple(sorted(limited))
 
 
@@ -144,5 +165,6 @@ def _names(own: Iterable[OwnModel]) -> Names:
         gpus=frozenset(load_gpus()),
         shapes=frozenset(s.id for s in shipped.shapes),
         rates=frozenset(r.id for r in shipped.rates),
+        graphs=frozenset(graph_names()),
         regions=regions_by_cloud() | {LOCAL: frozenset({ZONE}), OWNED: frozenset()},
     )

@@ -10,7 +10,6 @@ from control.cost.spending_limit import SpendingLimit
 from control.diff.limits import Disruption
 from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
-from control.planning.recipe import Recipe
 from control.planning.recording import Recording, versioned
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
@@ -171,7 +170,7 @@ class FleetPlanner:
         plan, snapshot = solved.plan, solved.snapshot
         library = self._session.store.load(plan.library_version, {i.template_id for i in snapshot.instances})
         templates = Templates("", library, self._session.store)
-        self._session.compare(plan, snapshot, templates, Recipe((solved.world.recipe,)))
+        self._session.compare(plan, snapshot, templates, solved.world.sources)
 
     def _in_force(self, plan: str) -> tuple[Plan, Snapshot] | None:
         """Return the plan in force and its snapshot; None: there is none, or it was thrown away."""

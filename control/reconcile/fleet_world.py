@@ -55,6 +55,10 @@ def _paths(document: Document) -> list[tuple[Key, str]]:
     for place, model in enumerate(_list(value.get("models"))):
         keys = (("model",), ("workload",), ("demand", "trace"), ("demand", "arrivals", "trace"), ("weights",))
         named += [(("models", place, *key), _at(model, *key)) for key in keys]
+    for place, app in enumerate(_list(value.get("apps"))):
+        named += [(("apps", place, *key), _at(app, *key)) for key in (("graph",), ("demand", "trace"))]
+        for number, each in enumerate(_list(_at(app, "request_types"))):
+            named.append((("apps", place, "request_types", number, "workload"), _at(each, "workload")))
     for place, cloud in enumerate(_list(value.get("clouds"))):
         for number, host in enumerate(_list(_at(cloud, "hosts"))):
             named.append((("clouds", place, "hosts", number, "key_file"), _at(host, "key_file")))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from agents.messages.to_scheduler import Leg
-from control.planning.recipe import PipelineRecipe, Recipe
+from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
 from control.planning.templates import Templates
 from control.simulator.report.fate import judge
 from control.simulator.serving.fleet_timeline import FleetTimeline
@@ -21,7 +21,7 @@ from policies.routing import BY_SLACK
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Attained, Plan
 from templates_lib.values.snapshot import Snapshot
-from templates_lib.values.work import Phase
+from templates_lib.values.work import Phase, Route
 
 REQUESTS, FEWEST = 24_000, 2_000
 """Requests of each model that certificates of percentile 99 count: that share is then known to 0.06 points (one
@@ -64,7 +64,7 @@ class SimulatedAttainment:
         if lacking := [served for served, part in parts.items() if part not in self._known]:
             placed, _ = self.templates.placed(plan)
             if not self._stations:
-                self._stations.append(RecipeStations(self.recipe, snapshot.routes))
+                self._stations.append(RecipeStations(self.recipe, self._simulated_routes(snapshot)))
             # The kernel runs without the interpreter's lock.
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 found = pool.map(lambda served: self._simulated(served, placed), lacking)
@@ -78,6 +78,12 @@ class SimulatedAttainment:
     def _promised(self) -> tuple[ServedModel, ...]:
         text = (source for source in self.recipe.sources if isinstance(source, PipelineRecipe))
         return tuple(served for source in text for served in source.served if served.slo.queueing)
+
+    def _simulated_routes(self, snapshot: Snapshot) -> list[Route]:
+        """Leave out those of any-to-any models, which are not simulated and promise nothing."""
+        graphs = (source for source in self.recipe.sources if isinstance(source, GraphRecipe))
+        apps = {app.name for source in graphs for app in source.apps}
+        return [route for route in snapshot.routes if route.app not in apps]
 
     def _counted(self, percentile: float) -> float:
         """Requests to count. The relative error of a share q of late ones among n is sqrt((1 - q) / (q n))."""

@@ -93,7 +93,7 @@ def read_scenario(path: Path) -> FleetScenario | SnapshotScenario:
         name, notes, demand, replan_s = recording.name, list(recording.notes), "snapshot", length_s
     else:
         spec = folder / (file.fleet or "")
-        world = located(at("fleet"), read_world, spec)
+        world = located(at("fleet"), _simulated_world, spec)
         apps = {app.name: tuple(map(text_model, app.components)) for app in world.fleet.apps}
         name, notes, demand = world.name, list(world.notes), file.demand.value
         replan_s = 60 * (file.replan_minutes or world.fleet.reconcile.replan_minutes)
@@ -167,6 +167,15 @@ def _shape(models: Sequence[SimulatedModel]) -> WorkloadShape:
     prompts = np.concatenate([part.prompt_tokens for part in parts])
     outputs = np.concatenate([part.output_tokens for part in parts])
     return WorkloadShape(models[0].name, prompts, outputs)
+
+
+def _simulated_world(spec: Path) -> World:
+    """Raises SpecError, and ValueError for what is not simulated."""
+    world = read_world(spec)
+    if world.fleet.graph_apps:
+        names = ", ".join(app.name for app in world.fleet.graph_apps)
+        raise ValueError(f"{spec}: has apps ({names}), which are planned, and not simulated yet: take them out")
+    return world
 
 
 def _market(document: Document, section: MarketSection, world: World, time: LogTime) -> MarketLog:

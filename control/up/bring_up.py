@@ -78,6 +78,8 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
     weights_of(world)
     if not world.fleet.machines:  # before anything is stored, built or planned
         raise UnrunnableError(f"`medley up` runs the local cloud only, which {options.spec} does not name")
+    if world.fleet.graph_apps:
+        raise UnrunnableError("; ".join(world.never_started))
     machines = world.fleet.machines
     home = UpHome.below(options.home)
     with ExitStack() as stack:

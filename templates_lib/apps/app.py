@@ -16,6 +16,16 @@ def serving_id(app: str, request_type: str) -> str:
     return app if request_type == DEFAULT_TYPE else f"{app}-{request_type}"
 
 
+@dataclass(frozen=True, slots=True)
+class TypeShare:
+    """A request type of an app, as demand and routes call it."""
+
+    app: str
+    request_type: str
+    share: float
+    """Share of the app's requests, 0 to 1."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestType:
     name: str
@@ -35,6 +45,10 @@ class App:
     def components(self) -> tuple[ServedModel, ...]:
         """List the models that templates are built for, one a request type."""
         return tuple(each.served for each in self.request_types)
+
+    @property
+    def shares(self) -> tuple[TypeShare, ...]:
+        return tuple(TypeShare(each.served.name, DEFAULT_TYPE, each.share) for each in self.request_types)
 
     def longer(self, request_type: RequestType) -> str:
         """Name the request type that serves prompts too long for this one; empty: the type has no limit."""

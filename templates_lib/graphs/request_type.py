@@ -15,6 +15,7 @@ from templates_lib.graphs.component import (
     Modality,
 )
 from templates_lib.graphs.model_graph import GraphError, ModelGraph
+from templates_lib.graphs.objective import TypeObjective
 from templates_lib.values.work import Unit
 
 MIX_TOLERANCE = 1e-6
@@ -50,6 +51,8 @@ class GraphRequestType:
     """Component → what one request asks of it."""
     share: float = 1.0
     """Share of all requests, 0 to 1."""
+    objective: TypeObjective | None = None
+    """None: nobody asks how long a request takes."""
 
     @property
     def components(self) -> frozenset[str]:
@@ -93,16 +96,51 @@ def possible_types(graph: ModelGraph) -> dict[str, frozenset[str]]:
 
 
 def request_type(
-    graph: ModelGraph, name: str, components: Iterable[str], lengths: Lengths, share: float = 1.0
+    graph: ModelGraph,
+    name: str,
+    components: Iterable[str],
+    lengths: Lengths,
+    share: float = 1.0,
+    objective: TypeObjective | None = None,
 ) -> GraphRequestType:
-    """The type of requests of these lengths that visit `components`. Raises GraphError where no path serves it."""
+    """The type of requests of these lengths that visit `components`. Raises GraphError where no path serves it, and for
+    an objective that is not one of its answer."""
     names = frozenset(graph.order(components))
     _check_type(graph, name, names)
     work: dict[str, ComponentWork] = {}
     for each in graph.components:
         if each.name in names:
             work[each.name] = _work(graph, each, work, lengths)
-    return GraphRequestType(name, work, share)
+    found = GraphRequestType(name, work, share, objective)
+    if objective is not None and (why := objective.refusal(answer_of(graph, found))):
+        raise GraphError(f"{graph.id}: request type {name!r} {why}")
+    return found
+
+
+def answer_of(graph: ModelGraph, kind: GraphRequestType) -> Modality:
+    """What clients get: what the last component that answers makes."""
+    return [c.answers for c in graph.components if c.name in kind.components and c.answers is not None][-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Longest times of one request of a type, in seconds, when nothing waits; infinite without an objective."""
+
+    first_s: float
+    """Until its answer begins: for what reads it."""
+    rest_s: float
+    """From then until the answer ends: for what makes it. 0 for an image, which is there at once."""
+
+
+def due_of(graph: ModelGraph, kind: GraphRequestType) -> Due:
+    if kind.objective is None:
+        return Due(math.inf, math.inf)
+    tokens = speech_s = 0.0
+    for each in graph.components:
+        if each.name in kind.components:
+            tokens += kind.work[each.name].units if each.answers is Modality.TEXT else 0.0
+            speech_s += kind.work[each.name].units if each.answers is Modality.AUDIO else 0.0
+    return Due(kind.objective.first_s, kind.objective.rest_s(tokens, speech_s))
 
 
 def _work(

@@ -89,7 +89,7 @@ def load_rates(name: str) -> RateSeries:
 
 def _shape(facts: ShapeFacts) -> WorkloadShape:
     trace = read_trace(_folder() / facts.file, name=facts.id)
-    return WorkloadShape(facts.id, trace.prompt_tokens, trace.output_tokens, facts.source)
+    return WorkloadShape(facts.id, trace.prompt_tokens, trace.output_tokens, facts.source, trace.units)
 
 
 def _unknown(kind: str, name: str, known: dict[str, ShapeFacts] | dict[str, RateFacts]) -> str:

@@ -3,8 +3,8 @@
 import csv
 import gzip
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates_lib.load.rate_series import RateSeries
-from templates_lib.load.workload import WorkloadShape
+from templates_lib.load.workload import UNIT_COLUMNS, WorkloadShape
 
 MAX_REPORTED_BAD_ROWS = 100
 """Bad rows beyond this are counted, not kept: a file of rubbish must not fill the memory."""
@@ -32,6 +32,8 @@ class TraceRequest:
     """Seconds since the start of the trace."""
     prompt_tokens: int
     output_tokens: int
+    units: Mapping[str, float] = field(default_factory=dict)
+    """Those of `UNIT_COLUMNS` that the file has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Trace:
     bad_rows: tuple[BadRow, ...] = ()
     """The first `MAX_REPORTED_BAD_ROWS` rows that were skipped."""
     bad_count: int = 0
+    units: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """(n,) each: as of `WorkloadShape`."""
 
     @property
     def left_out(self) -> str:
@@ -80,7 +84,7 @@ class Trace:
         return float(np.diff(self.arrival_s).std() * self.requests_per_s)
 
     def shape(self) -> WorkloadShape:
-        return WorkloadShape(self.id, self.prompt_tokens, self.output_tokens, self.id)
+        return WorkloadShape(self.id, self.prompt_tokens, self.output_tokens, self.id, self.units)
 
     def scaled_to(self, requests_per_s: float) -> "Trace":
         """The same requests, all gaps scaled alike, at this mean rate (Coral, section 6.1: uniform scaling)."""
@@ -178,6 +182,7 @@ def read_trace(path: Path, *, name: str = "") -> Trace:
     arrivals: list[float] = []
     prompts: list[int] = []
     outputs: list[int] = []
+    units: list[Mapping[str, float]] = []
     bad: list[BadRow] = []
     bad_count = 0
     for _line, item in iterate_requests(path):
@@ -191,13 +196,15 @@ def read_trace(path: Path, *, name: str = "") -> Trace:
         arrivals.append(item.arrival_s)
         prompts.append(item.prompt_tokens)
         outputs.append(item.output_tokens)
+        units.append(item.units)
     if not arrivals:
         first = f"; the first problem is on line {bad[0].line}: {bad[0].problem}" if bad else ""
         raise TraceError(f"{path}: no usable request in {bad_count} rows{first}")
     times = np.array(arrivals)
     order = np.argsort(times, kind="stable")
     lengths = np.array(prompts, np.int32)[order], np.array(outputs, np.int32)[order]
-    return Trace(name or path.name, times[order] - times.min(), *lengths, tuple(bad), bad_count)
+    columns = {unit: np.array([each[unit] for each in units])[order] for unit in units[0]}
+    return Trace(name or path.name, times[order] - times.min(), *lengths, tuple(bad), bad_count, columns)
 
 
 def _format_of(path: Path, row: dict[str, str]) -> TraceFormat:
@@ -210,7 +217,15 @@ def _format_of(path: Path, row: dict[str, str]) -> TraceFormat:
 
 def _request(known: TraceFormat, row: dict[str, str]) -> TraceRequest:
     arrival = _number(row, known.arrival, known.seconds) if known.arrival else 0.0
-    return TraceRequest(arrival, _tokens(row, known.prompt), _tokens(row, known.output))
+    units = {unit: _units(row, unit) for unit in UNIT_COLUMNS if unit in row}
+    return TraceRequest(arrival, _tokens(row, known.prompt), _tokens(row, known.output), units)
+
+
+def _units(row: dict[str, str], column: str) -> float:
+    value = _number(row, column, float)
+    if value < 0:
+        raise ValueError(f"{column} is {row[column]}, and cannot be less than 0")
+    return value
 
 
 def _number(row: dict[str, str], column: str, convert: Callable[[str], float]) -> float:

@@ -1,17 +1,23 @@
 """The lengths of requests: joint prompt and output lengths of one kind of traffic."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+UNIT_COLUMNS = ("images", "image_tokens", "clips", "audio_s", "speech_s", "image_pixels", "steps")
+"""What else requests of any-to-any models bring and want, each in all of one request: images and the tokens that they
+are encoded as, clips and their seconds, seconds of a spoken answer, pixels of an image that is made and its denoising
+steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkloadShape:
     """Equally likely (prompt, output) length pairs; what planning, load generation and simulation draw from.
 
-    Raises ValueError when the arrays are empty, differ in length or hold a length below 1.
+    Raises ValueError when the arrays are empty, differ in length, or hold a length below 1 or less than none of a unit.
     """
 
     id: str
@@ -20,6 +26,8 @@ class WorkloadShape:
     output_tokens: NDArray[np.int32]
     """(n,) ≥ 1"""
     source: str = ""
+    units: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """(n,) ≥ 0 each, by name (`UNIT_COLUMNS`), as far as they are known."""
 
     def __post_init__(self) -> None:
         prompt, output = self.prompt_tokens, self.output_tokens
@@ -30,6 +38,13 @@ class WorkloadShape:
             )
         if prompt.min() < 1 or output.min() < 1:
             raise ValueError(f"workload shape {self.id!r}: every prompt and output has at least one token")
+        for name, column in self.units.items():
+            if name not in UNIT_COLUMNS or column.shape != prompt.shape or not (column >= 0).all():
+                known = ", ".join(UNIT_COLUMNS)
+                raise ValueError(
+                    f"workload shape {self.id!r}: column {name!r} is none of {known}, or not {len(prompt)} numbers of "
+                    "at least 0"
+                )
 
     @property
     def mean_prompt_tokens(self) -> float:
@@ -60,6 +75,8 @@ class WorkloadShape:
     def fingerprint(self) -> str:
         """Content hash of the lengths (64 bits, hex): it changes when, and only when, what is certified changes."""
         content = self.prompt_tokens.astype("<i4").tobytes() + self.output_tokens.astype("<i4").tobytes()
+        for name, column in sorted(self.units.items()):
+            content += name.encode() + column.astype("<f8").tobytes()
         return hashlib.blake2b(content, digest_size=8).hexdigest()
 
     def prompt_percentile(self, percentile: float) -> float:
@@ -84,7 +101,8 @@ def split_prompts(shape: WorkloadShape, max_prompt_tokens: int) -> PromptSplit:
         if not keep.any():
             return None
         name = f"{shape.id}{suffix}"
-        return WorkloadShape(name, shape.prompt_tokens[keep], shape.output_tokens[keep], shape.source)
+        units = {unit: column[keep] for unit, column in shape.units.items()}
+        return WorkloadShape(name, shape.prompt_tokens[keep], shape.output_tokens[keep], shape.source, units)
 
     if not is_long.any():
         return PromptSplit(shape, None, 0.0)

@@ -63,5 +63,5 @@ def _alike(base: Library, extra: Library) -> Library:
     objectives = {c.id: c.slo_share_ms for c in base.classes}
     other = [objectives.get(c.id, c.slo_share_ms) != c.slo_share_ms for c in extra.classes]
     keep = np.ones(extra.size, dtype=np.bool_)
-    keep[extra.point_template[extra.entry_point[np.array(other)[extra.entry_class]]]] = False
+    keep[extra.point_template[extra.entry_point[np.array(other, dtype=np.bool_)[extra.entry_class]]]] = False
     return extra if keep.all() else extra.select(keep)

@@ -294,8 +294,10 @@ def _advanced(advance: Callable[[int, int], None], before: int, total: int, done
 
 
 def _held(served: ServedModel) -> dict[str, Any]:
-    """All that templates depend on: what the checkpoint was before its engine loaded it is not part of that."""
+    """All that templates depend on: what the checkpoint was before its engine loaded it is not part of that, nor what
+    requests bring beside their prompts."""
     content: dict[str, Any] = msgspec.to_builtins(served, enc_hook=_plain)
+    del content["shape"]["units"]
     for each in (content, *content["others"]):
         del each["model"]["stored"]
     return content

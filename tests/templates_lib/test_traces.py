@@ -26,6 +26,15 @@ def test_azure_timestamps_become_seconds_from_the_start(tmp_path: Path) -> None:
     assert trace.output_tokens.tolist() == [10, 8, 27]
 
 
+def test_columns_of_other_units_are_read_in_the_order_of_arrival_and_kept_in_the_shape(tmp_path: Path) -> None:
+    text = "arrival_s,input_tokens,output_tokens,images,image_tokens\n9,5,5,2,1200\n3,7,7,1,600\n4,8,8,-1,600\n"
+    trace = read_trace(write(tmp_path, text))
+    assert trace.bad_count == 1
+    units = {name: column.tolist() for name, column in trace.shape().units.items()}
+    assert units == {"images": [1, 2], "image_tokens": [600, 1200]}
+    assert trace.shape().fingerprint != read_trace(write(tmp_path, text.replace("1200", "1300"))).shape().fingerprint
+
+
 @pytest.mark.parametrize(
     ("header", "rows", "arrivals"),
     [

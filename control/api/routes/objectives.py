@@ -127,7 +127,7 @@ def _check_model(database: Database, plan: str, fleet: str, model: str) -> None:
             409, "conflict", f"plan {plan} is of a draft or a what-if: change the fleet, plan it, and ask about that"
         )
     document = document_of(PostgresFleets(database).load(fleet).spec)
-    names = [str(each.get("name") or each["model"]) for each in document["models"]]
+    names = [str(each.get("name") or each["model"]) for each in document.get("models") or ()]
     if model not in names:
         detail = f"no model of fleet {fleet!r} is called {model!r}; {nearest_name(model, names)}"
         raise ApiError(422, "invalid", detail, errors=[field_problem(("model",), detail)])

@@ -30,7 +30,6 @@ from control.market.refresh import refresh
 from control.market.sources import askable_clouds, sources_of
 from control.planning.objective_costs import Point, costs_of_stored
 from control.planning.objectives import Objective
-from control.planning.recipe import Recipe
 from control.planning.recording import Recording, versioned
 from control.planning.report import SERVED, PlanReport
 from control.planning.session import PlanningSession
@@ -70,7 +69,7 @@ def plan(job: Job) -> dict[str, Any]:
     def as_asked(recording: Recording) -> Recording:
         snapshot = recording.snapshot
         if request.what_if is not None:
-            snapshot = supposed(snapshot, request.what_if, planner.world(record).fleet.apps)
+            snapshot = supposed(snapshot, request.what_if, planner.world(record).fleet.every_app)
         settings = snapshot.settings.spending_at_most(allowed.usd_per_hour)
         snapshot = versioned(replace(snapshot, settings=settings))
         name = f"{recording.name}{DRAFT}" if is_draft else recording.name
@@ -127,7 +126,7 @@ def objectives(job: Job) -> dict[str, Any]:
     job.say("reading its templates")
     world = live_planner(job.database, job.home, job.progress, SimulatedAttainment).world(record)
     try:
-        costs = costs_of_stored(session, made, Recipe((world.recipe,)))
+        costs = costs_of_stored(session, made, world.sources)
         job.say("planning with the first value")
         curve = costs.curve(made, Objective(request.model, request.axis), request.values, said)
     except (ValueError, LookupError) as error:

@@ -186,9 +186,10 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
 
 
 def test_a_missing_section_is_named() -> None:
-    assert problems("apiVersion: medley/v1\nkind: Fleet\nname: x\nclouds: [{cloud: aws}]\n") == [
-        "fleet.yaml:1: models is missing"
-    ]
+    (nothing,) = problems("apiVersion: medley/v1\nkind: Fleet\nname: x\nclouds: [{cloud: aws}]\n")
+    assert nothing.startswith("fleet.yaml:1: ")
+    assert all(name in nothing for name in ("models", "apps"))
+    assert "fleet.yaml:5: models[0].slo is missing" in problems(GOOD.replace("slo:", "# slo:"))[0]
 
 
 def test_demand_is_a_rate_or_a_trace() -> None:

@@ -13,7 +13,7 @@ from medley_terraform.types import Attribute, Collection, Limits, Many, Nested, 
 
 _OF_THE_RESOURCE = ("apiVersion", "kind", "name")
 _MODELS, _MODEL_NAME = "models", "models.name"
-_REQUIRED = ("clouds",)  # a spec file may name files of offers instead
+_REQUIRED = ("models", "clouds")  # a spec file may name apps alone, and files of offers
 _SCALARS = {"string": Scalar.STRING, "boolean": Scalar.BOOL, "number": Scalar.NUMBER, "integer": Scalar.NUMBER}
 
 

@@ -30,7 +30,7 @@ def state_of(document: Json) -> tuple[State, list[str]]:
     beyond: list[str] = [key for key in document if key not in ("apiVersion", "kind", "name", *PARTS)]
     models = {
         str(each.get("name") or each["model"]): {key: each[key] for key in each if key != "name"}
-        for each in document["models"]
+        for each in document.get("models") or ()
     }
     given = {**document, "models": models}
     return {name: _read(SPEC.named(name).type, given.get(name), name, beyond) for name in PARTS}, beyond

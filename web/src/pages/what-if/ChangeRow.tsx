@@ -16,7 +16,7 @@ const AMOUNTS = { demand: "times what it is", price: "times what it is", availab
 export function ChangeRow({ change, fleet, wrong, onChange, onRemove }: ChangeRowProps) {
   const id = useId();
   const name = KINDS.find((kind) => kind.value === change.kind)?.label ?? "";
-  const models = (fleet.spec.models as Record<string, unknown>[]).map(servedName);
+  const models = ((fleet.spec.models ?? []) as Record<string, unknown>[]).map(servedName);
   const ofModel = change.kind === "demand" || change.kind === "slo";
   return (
     <li className="change">

@@ -73,7 +73,7 @@ export function bodyOf(changes: Change[], spec: Schemas["Fleet"]["spec"]): { wha
   };
   const objectives = of("slo");
   if (!objectives.length) return { what_if };
-  const models = (spec.models as Record<string, unknown>[]).map((model) => {
+  const models = ((spec.models ?? []) as Record<string, unknown>[]).map((model) => {
     const mine = objectives.filter((change) => !change.model || change.model === servedName(model));
     const slo = Object.fromEntries(mine.map((change) => [change.objective, Number(change.amount)]));
     return { ...model, slo: { ...(model.slo as object), ...slo } };

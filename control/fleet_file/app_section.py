@@ -1,0 +1,117 @@
+"""Section of a spec file about an app that is a graph of components: an any-to-any model."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from control.fleet_file.demand_section import DemandSection
+from control.fleet_file.numbers import Number, Positive
+from control.fleet_file.section import Name, SpecSection, check_different, is_path, known, names_of
+from templates_lib.graphs.objective import TypeObjective
+from templates_lib.graphs.request_type import MIX_TOLERANCE, Lengths
+
+TYPICAL = Lengths()
+
+
+class LengthsSection(SpecSection):
+    """What a typical request of a type brings and wants."""
+
+    prompt_tokens: Positive = TYPICAL.prompt_tokens
+    """Tokens of text in the prompt."""
+    output_tokens: Positive = TYPICAL.output_tokens
+    """Tokens of a text that is written."""
+    images: Positive = TYPICAL.images
+    """Images in the prompt."""
+    tokens_per_image: Positive = TYPICAL.tokens_per_image
+    """Tokens that an image is encoded as."""
+    clips: Positive = TYPICAL.clips
+    """Clips that are heard."""
+    clip_s: Positive = TYPICAL.clip_s
+    """Seconds of a clip."""
+    speech_s: Positive = TYPICAL.speech_s
+    """Seconds of a spoken answer."""
+    image_pixels: Positive = TYPICAL.image_pixels
+    """Pixels of an image that is made."""
+    steps: Positive = TYPICAL.steps
+    """Denoising steps of such an image."""
+
+    @property
+    def value(self) -> Lengths:
+        return Lengths(**self.model_dump())
+
+
+class ObjectiveSection(SpecSection):
+    """Latency objectives of a request type: `ttft_ms` and `tpot_ms` where the answer is text, `first_audio_ms` and
+    `real_time_factor` where it is spoken, `image_s` where it is an image."""
+
+    ttft_ms: Positive | None = None
+    """Milliseconds to the first token."""
+    tpot_ms: Positive | None = None
+    """Milliseconds for each token after the first."""
+    first_audio_ms: Positive | None = None
+    """Milliseconds to the first sound."""
+    real_time_factor: Positive | None = None
+    """Seconds in which a second of speech is made."""
+    image_s: Positive | None = None
+    """Seconds to the whole image."""
+
+    @property
+    def value(self) -> TypeObjective:
+        return TypeObjective(**self.model_dump(exclude_none=True))
+
+
+class RequestTypeSection(SpecSection):
+    """Requests that visit the same components."""
+
+    type: str
+    """What comes in and what goes out, such as `image-text-to-text`; `medley graphs show` lists those of a model."""
+    share: Annotated[Number, Field(gt=0, le=1)]
+    """Share of the app's requests."""
+    slo: ObjectiveSection
+    """Which of them are needed depends on the answer."""
+    lengths: LengthsSection = LengthsSection()
+    """Mean lengths. Default: those of the Cornserve paper."""
+    workload: str | None = None
+    """A shape that ships with Medley (`servegen-mm-image`), whose means replace those of `lengths` that it has columns
+    of; in a spec file also the path of a trace file, relative to the file."""
+
+    @field_validator("workload")
+    @classmethod
+    def _workload(cls, name: str | None, info: ValidationInfo) -> str | None:
+        return name if name is None or is_path(name) else known("workload shape", name, names_of(info).shapes)
+
+
+class AppSection(SpecSection):
+    name: Name
+    """Name for clients, unique among models and apps."""
+    graph: str
+    """An any-to-any model that ships with Medley (`medley graphs list`); in a spec file also the path of the
+    `config.json` that it is published with, relative to the file."""
+    request_types: Annotated[list[RequestTypeSection], Field(min_length=1)]
+    """Types of requests, whose shares add up to 1."""
+    demand: DemandSection
+    """A fixed rate (`requests_per_s`) or that of a `trace`, of all types together."""
+    together: list[str] = Field(default=[])
+    """Sets of components that one executor may run, each joined by `+` (`vision+language`). Default: every run of
+    neighbours, from one to all."""
+
+    @field_validator("graph")
+    @classmethod
+    def _graph(cls, name: str, info: ValidationInfo) -> str:
+        return name if name.endswith(".json") else known("graph", name, names_of(info).graphs)
+
+    @field_validator("request_types")
+    @classmethod
+    def _mix(cls, types: list[RequestTypeSection]) -> list[RequestTypeSection]:
+        check_different("request types", [each.type for each in types])
+        if abs((total := sum(each.share for each in types)) - 1) > MIX_TOLERANCE:
+            raise ValueError(f"the shares of the request types add up to {total:g}; they must add up to 1")
+        return types
+
+    @model_validator(mode="after")
+    def _can_be_planned(self) -> Self:
+        if self.demand.metered:
+            raise ValueError("gateways do not meter apps yet: give demand a rate (requests_per_s) or a trace")
+        if {"arrivals"} & self.demand.model_fields_set:
+            raise ValueError("demand.arrivals is for promises, and none is given for apps yet: remove it")
+        return self

@@ -1,0 +1,96 @@
+"""Any-to-any models of a spec file, with the demand for them."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from control.fleet_file.app_section import AppSection, RequestTypeSection
+from control.fleet_file.document import Document
+from control.fleet_file.located import located
+from control.fleet_file.problem import SpecError, SpecProblem
+from control.fleet_file.schema import FleetFile
+from control.planning.app_demand import Metered, Stated
+from control.planning.graph_file import graph_file
+from control.planning.served import demand_of
+from control.planning.trace_files import shape_of
+from templates_lib.apps.app_work import roles_on
+from templates_lib.apps.graph_app import PublishedApp, PublishedType, app_of, typed
+from templates_lib.apps.shape_lengths import lengths_of
+from templates_lib.graphs.model_graph import ModelGraph
+from templates_lib.graphs.read import graph_from_config
+from templates_lib.graphs.request_type import Lengths
+from templates_lib.values.nearest_name import nearest_name
+
+
+def graph_apps_of(
+    file: FleetFile, document: Document
+) -> tuple[tuple[PublishedApp, ...], dict[str, Stated | Metered], tuple[str, ...]]:
+    """The apps, the demand by app, and notes on what was left out of their traces. Raises SpecError with every problem
+    at the line that it is about."""
+    folder, problems, notes = Path(document.file).parent, list[SpecProblem](), list[str]()
+    apps: list[PublishedApp] = []
+    demand: dict[str, Stated | Metered] = {}
+    for place, section in enumerate(file.apps):
+        at = partial(document.position, "apps", place)
+        try:
+            lengths = [
+                located(at("request_types", number, "workload"), _lengths, each, folder, notes)
+                for number, each in enumerate(section.request_types)
+            ]
+            published = located(at("graph"), _published, section, folder, lengths)
+            graph = located(at("graph"), graph_from_config, published.config, published.graph, published.revision)
+            if own := list(_type_problems(document, place, graph, published)):
+                raise SpecError(own)
+            for number, names in enumerate(published.together):
+                located(at("together", number), graph.order, names)
+            app = located(at("request_types"), app_of, published)
+            located(at("together"), roles_on, app, closed=False)
+            _check_replicas(file, document, section, graph)
+            demand[section.name] = located(at("demand", "trace"), demand_of, section.demand, folder, notes)
+        except SpecError as error:
+            problems += error.problems
+            continue
+        apps.append(published)
+    if problems:
+        raise SpecError(problems)
+    return tuple(apps), demand, tuple(dict.fromkeys(notes))
+
+
+def _lengths(section: RequestTypeSection, folder: Path, notes: list[str]) -> Lengths:
+    given = section.lengths.value
+    return given if section.workload is None else lengths_of(shape_of(section.workload, folder, notes), given)
+
+
+def _published(section: AppSection, folder: Path, lengths: Sequence[Lengths]) -> PublishedApp:
+    try:
+        found = graph_file(str(folder / section.graph) if section.graph.endswith(".json") else section.graph)
+    except OSError as error:
+        raise ValueError(f"{section.graph}: cannot be read ({error.strerror})") from None
+    types = tuple(
+        PublishedType(each.type, each.share, own, each.slo.value)
+        for each, own in zip(section.request_types, lengths, strict=True)
+    )
+    together = tuple(tuple(names.split("+")) for names in section.together)
+    return PublishedApp(section.name, found.id, found.revision, found.config, types, together)
+
+
+def _type_problems(document: Document, place: int, graph: ModelGraph, published: PublishedApp) -> Iterator[SpecProblem]:
+    """Say of each type what is wrong with it, at its line."""
+    for number, each in enumerate(published.types):
+        try:
+            located(document.position("apps", place, "request_types", number, "type"), typed, graph, each)
+        except SpecError as error:
+            yield from error.problems
+
+
+def _check_replicas(file: FleetFile, document: Document, section: AppSection, graph: ModelGraph) -> None:
+    """Bounds on instances are of one component each: what components do together has a class for each type."""
+    valid = [f"{section.name}/{component.name}" for component in graph.components]
+    wrong = [key for key in file.policy.replicas if key.partition("/")[0] == section.name and key not in valid]
+    if wrong:
+        raise SpecError(
+            document.problem(
+                ("policy", "replicas", key), f"policy.replicas: unknown work class {key!r}; {nearest_name(key, valid)}"
+            )
+            for key in wrong
+        )

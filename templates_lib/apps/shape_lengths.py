@@ -1,0 +1,30 @@
+"""Mean lengths of a workload shape, as request types of an any-to-any model have them."""
+
+from dataclasses import replace
+
+from templates_lib.graphs.request_type import Lengths
+from templates_lib.load.workload import WorkloadShape
+
+NEEDS: dict[str, str] = {
+    "images": "images",
+    "tokens_per_image": "image_tokens",
+    "clips": "clips",
+    "clip_s": "audio_s",
+    "speech_s": "speech_s",
+    "image_pixels": "image_pixels",
+    "steps": "steps",
+}
+"""Field of `Lengths` → column of a shape that it is made of."""
+
+
+def lengths_of(shape: WorkloadShape, lengths: Lengths) -> Lengths:
+    """Take what the shape has columns of from it, and the rest from `lengths`. Raises ValueError for a column that is 0
+    throughout: no request has any, and the type is another one."""
+    mean = {name: float(column.mean()) for name, column in shape.units.items()}
+    if none := [name for name, value in mean.items() if value <= 0]:
+        raise ValueError(f"workload shape {shape.id!r}: no request has any of {', '.join(none)}; take the column out")
+    found = {field: mean[column] for field, column in NEEDS.items() if column in mean}
+    for each, items in (("tokens_per_image", "images"), ("clip_s", "clips")):
+        if each in found:
+            found[each] /= found.get(items, getattr(lengths, items))
+    return replace(lengths, prompt_tokens=shape.mean_prompt_tokens, output_tokens=shape.mean_output_tokens, **found)
