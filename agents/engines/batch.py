@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agents.engines.sampling import Sampling
+from agents.engines.sampling import RuledText, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,8 @@ class StepRequest:
     tokens: int
     sampling: Sampling | None = None
     """Set where a token is to be sampled after the last of these: a decode step, or the last chunk of a prompt."""
+    ruled: RuledText | None = None
+    """Set with the first `sampling` of a request that has rules. The engine keeps them, and counts what it chooses."""
 
 
 @dataclass(frozen=True, slots=True)

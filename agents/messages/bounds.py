@@ -10,6 +10,9 @@ MAX_TOKENS = 1 << 20
 MAX_TOP_LOGPROBS = 20
 """The OpenAI API's own limit."""
 
+MAX_BIASES = 1024
+"""Tokens whose logit one request moves."""
+
 MAX_PEERS = 64
 """Legs that one leg of a request exchanges results with."""
 

@@ -116,6 +116,8 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     """Of them, prompts that this gateway may send to be begun at once; None: one of the previous version, as above."""
     is_shared: bool = False
     """Other gateways use its places too: who needs more asks for them."""
+    obeys_rules: bool = False
+    """Requests may come with `Sampling.rules`; not to one of the previous version, which would ignore them."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

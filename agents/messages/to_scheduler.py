@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import (
+    MAX_BIASES,
     MAX_PEERS,
     MAX_TOP_LOGPROBS,
     Attempt,
@@ -17,6 +18,7 @@ from agents.messages.bounds import (
     Position,
     PublicKey,
     Seconds,
+    TokenId,
     TokenIds,
 )
 from templates_lib.values.work import Phase
@@ -51,8 +53,42 @@ class OtherLeg(Struct, frozen=True, array_like=True):
 OtherLegs = Annotated[tuple[OtherLeg, ...], Meta(max_length=MAX_PEERS)]
 
 
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Bias = tuple[TokenId, Annotated[float, Meta(ge=-100, le=100)]]
+
+
+class LogitRules(Struct, frozen=True, array_like=True):
+    """Changes to the logits ahead of temperature and cuts: a function of the tokens so far, whoever made them.
+
+    They mean what they do in vLLM, in its order: biases and withheld tokens, repetition, frequency, presence."""
+
+    presence_penalty: Penalty = 0.0
+    """Taken off the logit of every token that is in the output."""
+    frequency_penalty: Penalty = 0.0
+    """The same for each time that it is there."""
+    repetition_penalty: Annotated[float, Meta(gt=0, le=100)] = 1.0
+    """Divides the positive logit, and multiplies the negative one, of every token in prompt or output."""
+    min_p: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Tokens less likely than this share of the likeliest one, after temperature, are not chosen."""
+    bias: Annotated[tuple[Bias, ...], Meta(max_length=MAX_BIASES)] = ()
+    """Added to the logits of tokens, each of which is named once."""
+    withheld: FewTokenIds = ()
+    """Tokens that are not chosen before `withheld_until`: those that would end the output too early."""
+    withheld_until: Position = 0
+    """Of prompt and output together."""
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the tokens so far must be known."""
+        return bool(self.presence_penalty or self.frequency_penalty) or self.counts_prompt
+
+    @property
+    def counts_prompt(self) -> bool:
+        return self.repetition_penalty != 1
+
+
 class Sampling(Struct, frozen=True, array_like=True):
-    """How a token is chosen: a function of the logits, `seed` and the token's position alone.
+    """How a token is chosen: a function of the logits, `seed`, the token's position and the tokens before it alone.
 
     So any other instance goes on with the same tokens.
     """
@@ -65,6 +101,9 @@ class Sampling(Struct, frozen=True, array_like=True):
     seed: Annotated[int, Meta(ge=0, lt=1 << 62)]
     top_logprobs: Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     """Alternatives reported with each token; None reports no log-probabilities at all."""
+    rules: LogitRules | None = None
+    """None changes nothing. Not for a scheduler whose status does not say `obeys_rules`: the release before would read
+    over them."""
 
 
 class Generate(Struct, frozen=True, array_like=True, tag="generate"):

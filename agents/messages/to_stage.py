@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import MAX_RUNS, Count, MaybeName, MaybeTrace, Name, Port, Position, Text, TokenIds
-from agents.messages.to_scheduler import Sampling
+from agents.messages.to_scheduler import LogitRules, Sampling
 
 MAX_PEERS = 256
 """Data-parallel peers of one stage, and stages of one instance."""
@@ -42,6 +42,15 @@ class Connect(Struct, frozen=True, array_like=True, tag="connect"):
     two ends of an edge find out together."""
 
 
+class RuledText(Struct, frozen=True, array_like=True):
+    """Rules by which tokens of a request are chosen, and those before the first that is."""
+
+    rules: LogitRules
+    prompt: TokenIds
+    """Empty where no rule counts them, as is `output`."""
+    output: TokenIds
+
+
 class StageEntry(Struct, frozen=True, array_like=True):
     """The next tokens of one request, as one worker sees them."""
 
@@ -54,9 +63,11 @@ class StageEntry(Struct, frozen=True, array_like=True):
     target: Neighbour
     """Worker that gets them."""
     sampling: Sampling | None = None
-    """On the last stage, where a token is to be sampled behind them."""
+    """On the last stage, where a token is to be sampled behind them. Rules come in `ruled`."""
     trace: MaybeTrace = ""
     """Of the request, where it begins."""
+    ruled: RuledText | None = None
+    """With the first `sampling` of a run that has rules. The worker keeps them, and counts what it chooses itself."""
 
 
 class StageStep(Struct, frozen=True, array_like=True, tag="stage_step"):

@@ -38,6 +38,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     rendezvous: tuple[Name, Port] | None = None
     """Host and port of the one that it keeps, which is used of an instance's first worker. None: it is not its node's
     first worker, or of the previous version."""
+    obeys_rules: bool = False
+    """Its engine chooses tokens by `Sampling.rules`; one of the previous version would ignore them."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):

@@ -357,9 +357,10 @@ class SchedulerCore:
                 for stage, node in enumerate(held.nodes):
                     chunk_left[stage][node] -= count
             end = held.position + count
-            sampling = sequence.request.sampling if end == len(sequence.tokens) else None
+            sampling = sequence.sampling if end == len(sequence.tokens) else None
+            ruled = None if sampling is None else sequence.tell_rules(held)
             tokens, trace = tuple(sequence.tokens[held.position : end]), "" if held.position else sequence.request.trace
-            entries.append(StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace))
+            entries.append(StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace, ruled))
         return tuple(entries)
 
     def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:

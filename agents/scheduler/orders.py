@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agents.messages.to_scheduler import OtherLeg, Sampling
+from agents.messages.to_stage import RuledText
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class StepEntry:
     """Set where the last of these tokens is followed by a new one."""
     trace: str = ""
     """Of the request, where it begins."""
+    ruled: RuledText | None = None
+    """Set with the first `sampling` of a run that has rules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,5 +21,8 @@ def unfit(request: Generate, layout: PipelineLayout) -> Iterator[tuple[Failure, 
         yield Failure.UNSUPPORTED, "an empty prompt"
     if max((*request.prompt, *request.generated), default=0) >= layout.vocab_size:
         yield Failure.UNSUPPORTED, f"token ids must be under {layout.vocab_size}"
+    rules = request.sampling.rules
+    if rules is not None and max((token for token, _ in rules.bias), default=0) >= layout.vocab_size:
+        yield Failure.UNSUPPORTED, f"tokens of `logit_bias` must be under {layout.vocab_size}"
     if output_limit(request, layout) < 1 <= request.max_tokens:
         yield Failure.TOO_LONG, f"{prompt} prompt tokens, of a context of {context}"

@@ -4,8 +4,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+import msgspec
+
 from agents.messages.to_gateway import FinishReason, TokenLogprobs, TokenRun
-from agents.messages.to_scheduler import Generate, Leg
+from agents.messages.to_scheduler import Generate, Leg, Sampling
+from agents.messages.to_stage import RuledText
 
 Key = tuple[Hashable, int]
 """Whoever asked, and the attempt's number with them."""
@@ -48,6 +51,8 @@ class ActiveRun:
     """What the run is called where its KV cache goes; -1 until that is known."""
     moved_bytes: int = 0
     """Of the KV cache that came, over the links."""
+    knows_rules: bool = False
+    """The worker that samples has been told its rules."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,9 +72,13 @@ class Sequence:
     """Decode leg: the token behind its KV cache is not known yet."""
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
+    sampling: Sampling = field(init=False)
+    """As each step is told it: without rules, which are told once a run."""
 
     def __post_init__(self) -> None:
         self.tokens = [*self.request.prompt, *self.request.generated]
+        asked = self.request.sampling
+        self.sampling = asked if asked.rules is None else msgspec.structs.replace(asked, rules=None)
 
     @property
     def is_prefill(self) -> bool:
@@ -96,6 +105,15 @@ class Sequence:
         """Tell whether another instance reads or writes its KV cache, which it cannot give up alone then."""
         is_sent = self.admission is not None and self.admission.target_run >= 0
         return is_sent or self.phase in (SequencePhase.COMING, SequencePhase.HELD)
+
+    def tell_rules(self, held: ActiveRun) -> RuledText | None:
+        """Return what the worker that samples next must know of rules, once a run: it keeps them and what it chose."""
+        rules = self.request.sampling.rules
+        if rules is None or held.knows_rules:
+            return None
+        held.knows_rules, prompt = True, self.request.prompt
+        output = tuple(self.tokens[len(prompt) :]) if rules.counts_tokens else ()
+        return RuledText(rules, prompt if rules.counts_prompt else (), output)
 
     def append(self, token: int, logprobs: TokenLogprobs | None) -> tuple[TokenRun | None, FinishReason | None]:
         """Append a sampled token; return what to tell of it, and the reason once it ends the output. A stop token is

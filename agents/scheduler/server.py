@@ -63,7 +63,10 @@ class InstanceScheduler:
     def status(self) -> Status:
         is_loading = not self._gang.is_ready and self._core.status.state is SchedulerState.READY
         state = {"state": SchedulerState.LOADING} if is_loading else {}
-        return msgspec.structs.replace(self._core.status, hand_off=self._desk.endpoint, **state)
+        obeys_rules = self._gang.obeys_rules
+        return msgspec.structs.replace(
+            self._core.status, hand_off=self._desk.endpoint, obeys_rules=obeys_rules, **state
+        )
 
     @property
     def done(self) -> WorkDone:
@@ -88,6 +91,10 @@ class InstanceScheduler:
         self._gateways.close()
 
     def submit(self, gateway: Peer, request: Generate) -> None:
+        if request.sampling.rules is not None and not self._gang.obeys_rules:
+            reason = "stages of an earlier release serve here, which know no penalties, min_p or logit biases"
+            self._gateways.send(gateway, Failed(request.attempt, Failure.UNSUPPORTED, reason))
+            return
         try:
             self._desk.meet(request)
         except (BadKeyError, ValueError) as error:

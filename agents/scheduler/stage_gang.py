@@ -129,6 +129,11 @@ class StageGang:
         return all(loaded.streams_kv for loaded in self._loaded.values())
 
     @property
+    def obeys_rules(self) -> bool:
+        """Whether all workers choose tokens by rules."""
+        return all(loaded.obeys_rules for loaded in self._loaded.values())
+
+    @property
     def node_stats(self) -> tuple[NodeStats, ...]:
         """Return counters of the nodes whose workers have all loaded."""
         stats = []
@@ -300,5 +305,6 @@ def _stage_entries(entry: StepEntry, way: tuple[int, ...]) -> Iterator[StageEntr
     for at, _ in enumerate(way):
         source = way[at - 1] if at else NOWHERE
         is_last = at == len(way) - 1
-        target, sampling = (NOWHERE, entry.sampling) if is_last else (way[at + 1], None)
-        yield StageEntry(entry.run, entry.position, tokens, source, target, sampling, entry.trace)
+        target = NOWHERE if is_last else way[at + 1]
+        sampling, ruled = (entry.sampling, entry.ruled) if is_last else (None, None)
+        yield StageEntry(entry.run, entry.position, tokens, source, target, sampling, entry.trace, ruled)

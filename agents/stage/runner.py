@@ -3,14 +3,15 @@
 import time
 from collections.abc import Sequence
 
+import msgspec
 import torch
 
 from agents.edges.mesh import Mesh
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.protocol import StageEngine
-from agents.engines.sampling import Sampling
+from agents.engines.sampling import LogitRules, RuledText, Sampling
 from agents.engines.step_output import Sample
-from agents.messages import to_scheduler
+from agents.messages import to_scheduler, to_stage
 from agents.messages.to_gateway import TokenLogprobs
 from agents.messages.to_stage import StageEntry, StageStep
 from agents.messages.to_stage_scheduler import RunSample, StageSampled
@@ -78,12 +79,16 @@ def _parts(entries: Sequence[StageEntry], peers: Sequence[int]) -> dict[int, lis
 
 def _step_request(entry: StageEntry) -> StepRequest:
     sampling = None if entry.sampling is None else _sampling(entry.sampling)
-    return StepRequest(str(entry.run), entry.position, entry.tokens, sampling)
+    return StepRequest(str(entry.run), entry.position, entry.tokens, sampling, _ruled(entry.ruled))
 
 
 def _sampling(told: to_scheduler.Sampling) -> Sampling:
     """Stop tokens are the scheduler's matter."""
     return Sampling(told.temperature, told.top_p, told.top_k, told.seed, logprobs=told.top_logprobs)
+
+
+def _ruled(told: to_stage.RuledText | None) -> RuledText | None:
+    return told and RuledText(LogitRules(*msgspec.structs.astuple(told.rules)), told.prompt, told.output)
 
 
 def _run_sample(sample: Sample) -> RunSample:

@@ -118,6 +118,7 @@ class StageWorker:
                 self._settings.worker,
                 streams_kv=True,
                 rendezvous=None if self._rendezvous is None else self._rendezvous.address,
+                obeys_rules=True,
             )
         )
         if self._beat is None:

@@ -29,7 +29,7 @@ from agents.scheduler.layout import PipelineLayout
 from agents.vllm_engine import connector
 from agents.vllm_engine.exchange import WHOLE, Ask, EngineLoad, KvFacts, KvNews, Made, Split
 from agents.vllm_engine.host_kv import HostKv, empty_kv
-from agents.vllm_engine.seeded_draw import ARGUMENT, SeededDraw
+from agents.vllm_engine.seeded_draw import ARGUMENT, SeededDraw, choice_arguments
 from agents.vllm_engine.workers import FAULTS, Workers, fault_in, told_memory
 
 CPU_BLOCK_TOKENS = 32
@@ -117,8 +117,8 @@ class VllmEngine:
         """Raises ValueError for what vLLM does not take."""
         self._idle_steps = 0
         wanted = ask.sampling
-        draw = (wanted.temperature, wanted.top_p, wanted.top_k, wanted.seed)
-        extra: dict[str, Any] = {ARGUMENT: draw} if wanted.temperature > 0 else {}
+        is_plain = wanted.temperature == 0 and wanted.rules is None
+        extra: dict[str, Any] = {} if is_plain else {ARGUMENT: choice_arguments(wanted, ask.prompt_tokens)}
         if ask.leg is not Leg.WHOLE:
             extra[connector.PARAMETERS] = connector.request_parameters(ask.id, ask.leg)
         params = SamplingParams(

@@ -20,6 +20,8 @@ class Ask:
     max_new_tokens: int
     stop_ids: tuple[int, ...]
     sampling: Sampling
+    prompt_tokens: int
+    """So many of `tokens` are the prompt's."""
     leg: Leg = Leg.WHOLE
     """Prefill: the KV cache of `tokens` stays when the request ends by its length, until it is aborted. Decode: that of
     all tokens but the last comes from elsewhere."""

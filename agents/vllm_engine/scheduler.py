@@ -99,7 +99,9 @@ class VllmScheduler:
         room = max(0, self._settings.max_waiting - waiting)
         expected, kept = (legs.expected, legs.held) if legs else (0, 0)
         places = node.batch_cap - (running - kept) if waiting == expected else 0
-        return Status(state, running, waiting, blocks, free, hand_off=endpoint, room=room, places=max(0, places))
+        return Status(
+            state, running, waiting, blocks, free, hand_off=endpoint, room=room, places=max(0, places), obeys_rules=True
+        )
 
     @property
     def done(self) -> WorkDone:

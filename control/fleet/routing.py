@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from agents.channels.address import Address
+from agents.messages.bounds import MAX_TOP_LOGPROBS
 from control.diff.target import Target
 from control.gateway.published import Hold, PublishedModel
 from control.hub.gang import Gang, placed_gang
@@ -97,6 +98,7 @@ class Routing:
                     # Only who serves the last leg of a route keeps an answer.
                     self._room(routed.id, there, {route.legs[-1].work_class for route in model.routes}),
                     model.created,
+                    max_top_logprobs=MAX_TOP_LOGPROBS,  # every engine has them
                     mean_prompt_tokens=model.mean_prompt_tokens,
                     mean_output_tokens=model.mean_output_tokens,
                     fleet=model.fleet,

@@ -1,5 +1,6 @@
 """A call's tokens as the client's text: decoded, cut at stop strings, counted."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 
@@ -14,10 +15,18 @@ from control.gateway.tokenizer import Tokenizer
 
 class Answer:
     def __init__(
-        self, call: Call, tokenizer: Tokenizer, stop: tuple[str, ...], dispatcher: Dispatcher, started_s: float
+        self,
+        call: Call,
+        tokenizer: Tokenizer,
+        stop: tuple[str, ...],
+        min_tokens: int,
+        dispatcher: Dispatcher,
+        started_s: float,
     ) -> None:
-        """`started_s`: when the request came, on the monotonic clock."""
+        """`min_tokens`: the answer is not cut at stop strings within so many. `started_s`: when it came, of the
+        monotonic clock."""
         self._call = call
+        self._min_tokens = min_tokens
         self._text = tokenizer.open_stream()
         self._stop = StopStrings(stop)
         self._dispatcher = dispatcher
@@ -57,9 +66,37 @@ class Answer:
     def _take(self, news: News) -> Piece:
         text, count = "", 0
         for token in news.ids:
-            text += self._stop.push(self._text.push(token))
+            new = self._text.push(token)
+            text += new if self._tokens + count < self._min_tokens else self._stop.push(new)
             count += 1
             if self._stop.is_found:
                 break
         self._tokens += count
         return Piece(text, tuple(news.ids[:count]), tuple(news.logprobs[:count]))
+
+
+async def merged(answers: list[Answer]) -> AsyncIterator[tuple[int, Piece | None]]:
+    """Yield pieces of several answers with the answer's number as they come, and None once for its end. Close it: its
+    tasks end with it. Raises ApiError where any call fails."""
+    coming: asyncio.Queue[tuple[int, Piece | Exception | None]] = asyncio.Queue(len(answers))
+
+    async def read(number: int) -> None:
+        try:
+            async for piece in answers[number].pieces():
+                await coming.put((number, piece))
+            await coming.put((number, None))
+        except Exception as error:  # whoever waits for pieces gets it
+            await coming.put((number, error))
+
+    tasks = [asyncio.create_task(read(number)) for number in range(len(answers))]
+    left = len(answers)
+    try:
+        while left:
+            number, piece = await coming.get()
+            if isinstance(piece, Exception):
+                raise piece
+            left -= piece is None
+            yield number, piece
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 import msgspec
 
+from agents.messages.to_gateway import Failed, Failure
+
 
 class ApiError(Exception):
     """Ends a request; what the client gets."""
@@ -65,6 +67,23 @@ def over_limit(unit: str, limit: int, wait_s: float, headers: tuple[tuple[bytes,
     message = f"Your key may use {limit} {unit} per minute. Try again in {max(1, math.ceil(wait_s))} s."
     headers = (retry_after(wait_s), *headers)
     return ApiError(429, unit, message, code="rate_limit_exceeded", headers=headers)
+
+
+def given_up(failed: Failed) -> ApiError:
+    """The answer to what no other instance would do better."""
+    if failed.failure is Failure.DEADLINE:
+        return ApiError(504, "server_error", "The answer took too long", code="timeout")
+    code = "context_length_exceeded" if failed.failure is Failure.TOO_LONG else "unsupported_parameter"
+    return bad_request(failed.reason, code=code)
+
+
+def of_earlier_release(instance: str) -> ApiError:
+    """503: an instance would read over what is asked, and answer something else."""
+    return unavailable(
+        f"Instance {instance} is of an earlier release, which has no penalties, min_p, logit_bias or min_tokens:"
+        " leave them out, or send the request again when it is upgraded",
+        60.0,
+    )
 
 
 def client_left() -> ApiError:

@@ -14,7 +14,7 @@ from agents.tracing.spans import StartSpan, ids_alone
 from agents.tracing.trace_parent import read_trace_parent
 from control.gateway.access import check_access
 from control.gateway.api_error import ApiError, unavailable, unknown_model
-from control.gateway.bodies import ChatBody, CompletionBody, read_body
+from control.gateway.bodies import ChatBody, CompletionBody, DetokenizeBody, TokenizeBody, read_body
 from control.gateway.chat_reply import ChatReply
 from control.gateway.chat_request import chat_params
 from control.gateway.completion_reply import CompletionReply
@@ -23,9 +23,10 @@ from control.gateway.dispatcher import Dispatcher
 from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
 from control.gateway.metrics import GatewayMetrics
-from control.gateway.model_entry import ModelEntry
+from control.gateway.model_object import model_object
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
+from control.gateway.tokenizing import detokenize, tokenize
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ class GatewayApp:
         self._post: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
             "/v1/completions": self._complete,
             "/v1/chat/completions": self._chat,
+            "/tokenize": self._tokenize,
+            "/detokenize": self._detokenize,
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +101,7 @@ class GatewayApp:
             handler = self._model
         if handler is None:
             raise self._no_handler(path, method)
-        if path.startswith("/v1/"):
+        if path.startswith("/v1/") or path in self._post:
             published = self._table.published
             if published is None:
                 raise unavailable(self._table.problem)
@@ -127,13 +130,21 @@ class GatewayApp:
         body = read_body(await self._body(exchange, scope), ChatBody)
         await self._generation.serve(chat_params(body), exchange, ChatReply)
 
+    async def _tokenize(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope), TokenizeBody)
+        await self._say(exchange, 200, await tokenize(body, self._dispatcher.models))
+
+    async def _detokenize(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope), DetokenizeBody)
+        await self._say(exchange, 200, await detokenize(body, self._dispatcher.models))
+
     async def _body(self, exchange: HttpExchange, scope: Scope) -> bytes:
         return await read_all(scope, exchange.receive, self.settings.max_body_bytes, self.settings.body_timeout_s)
 
     async def _models(self, exchange: HttpExchange, _scope: Scope) -> None:
         models = self._dispatcher.models
         parts = {model.served.longer for model in models.values()}
-        data = [_model_object(model) for model in models.values() if model.id not in parts]
+        data = [model_object(model) for model in models.values() if model.id not in parts]
         await self._say(exchange, 200, {"object": "list", "data": data})
 
     async def _model(self, exchange: HttpExchange, scope: Scope) -> None:
@@ -141,7 +152,7 @@ class GatewayApp:
         model = self._dispatcher.models.get(name)
         if model is None:
             raise unknown_model(name, self._dispatcher.models)
-        await self._say(exchange, 200, _model_object(model))
+        await self._say(exchange, 200, model_object(model))
 
     async def _health(self, exchange: HttpExchange, _scope: Scope) -> None:
         """The process answers."""
@@ -165,14 +176,3 @@ def _is_retry(scope: Scope) -> bool:
     """The official clients say when they ask again for what they were refused."""
     count = header(scope, b"x-stainless-retry-count")
     return count.isdigit() and int(count[:4]) > 0
-
-
-def _model_object(model: ModelEntry) -> dict[str, object]:
-    return {
-        "id": model.id,
-        "object": "model",
-        "created": model.served.created,
-        "owned_by": "medley",
-        # What any prompt and answer may have together: a client that keeps to it is never refused for its length.
-        "max_model_len": model.served.most_prompt_tokens,
-    }

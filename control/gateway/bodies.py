@@ -5,12 +5,17 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_TOKENS, MAX_TOP_LOGPROBS
+from agents.messages.bounds import MAX_BIASES, MAX_TOKENS, MAX_TOP_LOGPROBS
 from control.gateway.api_error import ApiError, bad_request
 from control.gateway.service_tier import ServiceTier
 
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 256
+MAX_STOP_TOKENS = 32
+"""Beside those of the model."""
+MAX_CHOICES = 128
+"""Answers to one request: prompts times `n`."""
+MAX_TEMPLATE_ARGUMENTS = 64
 _MAX_NAME = 200
 """Length of a field's name that a client made up, in the answer that refuses it."""
 
@@ -18,6 +23,10 @@ _Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARACTERS)]
 _TokenCount = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
 _Penalty = Annotated[float, Meta(ge=-2, le=2)]
 _Name = Annotated[str, Meta(max_length=512)]
+_TokenId = Annotated[int, Meta(ge=0, lt=1 << 24)]
+_LogitBias = Annotated[dict[_TokenId, Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=MAX_BIASES)]
+_TokenList = Annotated[list[int], Meta(max_length=MAX_TOKENS)]
+TemplateArguments = Annotated[dict[_Name, Any], Meta(max_length=MAX_TEMPLATE_ARGUMENTS)]
 
 
 class StreamOptions(Struct, forbid_unknown_fields=True):
@@ -35,16 +44,21 @@ class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     top_k: Annotated[int, Meta(ge=0, lt=1 << 24)] | None = None
     """Not OpenAI's, but of every open engine."""
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """This, and what follows to `ignore_eos`, as in vLLM."""
+    repetition_penalty: Annotated[float, Meta(gt=0, le=100)] | None = None
+    min_tokens: Annotated[int, Meta(ge=0, le=MAX_TOKENS)] | None = None
+    stop_token_ids: Annotated[list[_TokenId], Meta(max_length=MAX_STOP_TOKENS)] | None = None
     ignore_eos: bool | None = None
-    """The same as in vLLM, for load tests."""
-    n: Annotated[int, Meta(ge=1, le=128)] | None = None
+    n: Annotated[int, Meta(ge=1, le=MAX_CHOICES)] | None = None
     seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
     stop: _Stop | Annotated[list[_Stop], Meta(max_length=MAX_STOPS)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     presence_penalty: _Penalty | None = None
     frequency_penalty: _Penalty | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: _LogitBias | None = None
+    """By token; names of JSON objects are strings, whose digits count."""
     user: _Name | None = None
     """Accepted and not used, as is `metadata`."""
     metadata: dict[str, str] | None = None
@@ -52,7 +66,7 @@ class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class CompletionBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
-    prompt: str | Annotated[list[int | str | list[int]], Meta(max_length=MAX_TOKENS)]
+    prompt: str | Annotated[list[int | str | _TokenList], Meta(max_length=MAX_TOKENS)]
     logprobs: Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     echo: bool | None = None
     suffix: str | None = None
@@ -90,12 +104,32 @@ class ChatBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
     function_call: Any = None
     modalities: list[str] | None = None
     store: bool | None = None
+    chat_template_kwargs: TemplateArguments | None = None
+    """Names that the model's template knows, such as `enable_thinking`."""
 
 
-Body = TypeVar("Body", CompletionBody, ChatBody)
+class TokenizeBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Either `prompt` or `messages`."""
+
+    model: _Name
+    prompt: str | None = None
+    messages: Annotated[list[Message], Meta(min_length=1, max_length=4096)] | None = None
+    add_special_tokens: bool = True
+    """Put around a prompt what the model wants around one; a template has done it for messages."""
+    add_generation_prompt: bool = True
+    return_token_strs: bool = False
+    chat_template_kwargs: TemplateArguments | None = None
+
+
+class DetokenizeBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    model: _Name
+    tokens: _TokenList
+
+
+Body = TypeVar("Body", CompletionBody, ChatBody, TokenizeBody, DetokenizeBody)
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (CompletionBody, ChatBody)
+    kind: msgspec.json.Decoder(kind) for kind in (CompletionBody, ChatBody, TokenizeBody, DetokenizeBody)
 }
 
 
@@ -111,9 +145,9 @@ def read_body(raw: bytes, kind: type[Body]) -> Body:
 
 
 def _invalid(message: str) -> ApiError:
-    """msgspec says what is wrong and where: "Expected `int`, got `str` - at `$.max_tokens`"."""
-    what, _, path = message.partition(" - at `$")
-    where = path.rstrip("`").lstrip(".")[:_MAX_NAME]
+    """msgspec says what is wrong and where: "Expected `int`, got `str` - at `$.n`", or "at `key` in `$...`"."""
+    what, _, path = message.partition(" - at `")
+    where = path.rpartition("$")[2].rstrip("`").lstrip(".")[:_MAX_NAME]
     if "unknown field" in what:
         field = what.rsplit("`", 2)[-2][:_MAX_NAME]
         return bad_request(f"Unrecognized request argument supplied: {field}", field, "unknown_parameter")

@@ -34,6 +34,8 @@ class GenerationRequest:
     priority: Priority = Priority.STANDARD
     was_held: bool = False
     """It has waited for a model that nothing served."""
+    must_obey: bool = False
+    """Its client asked for rules of sampling that instances of the release before would read over."""
 
 
 class News(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from control.gateway.reply import DONE, Piece, Usage, event
+from control.gateway.reply import DONE, Choice, Piece, Usage, around_text, event, joined
 from control.gateway.service_tier import ServiceTier
 from control.gateway.tokenizer import Tokenizer
 
@@ -18,45 +18,53 @@ class ChatReply:
         tokenizer: Tokenizer,
         with_usage: bool,
         service_tier: ServiceTier | None,
+        choices: int,
     ) -> None:
         self._tokenizer = tokenizer
         self._with_usage = with_usage
         self._head: dict[str, Any] = {"id": f"chatcmpl-{id_}", "created": created, "model": model}
         if service_tier is not None:
             self._head["service_tier"] = service_tier
-        start, end = msgspec.json.encode(self._event({"content": "\0"}, None, None)).split(b'"\\u0000"')
-        self._before, self._after = b"data: " + start, end + b"\n\n"
+        self._around = [around_text(self._event({"content": "\0"}, choice)) for choice in range(choices)]
 
     def opening(self) -> bytes:
-        return event(self._event({"role": "assistant", "content": ""}, None, None))
+        first = {"role": "assistant", "content": ""}
+        return b"".join(event(self._event(first, choice)) for choice in range(len(self._around)))
 
-    def chunk(self, piece: Piece) -> bytes:
+    def chunk(self, piece: Piece, choice: int) -> bytes:
         if piece.logprobs:
-            return event(self._event({"content": piece.text}, self._logprobs([piece]), None))
-        return self._before + msgspec.json.encode(piece.text) + self._after
+            return event(self._event({"content": piece.text}, choice, self._logprobs([piece])))
+        before, after = self._around[choice]
+        return before + msgspec.json.encode(piece.text) + after
 
-    def closing(self, finish_reason: str, usage: Usage | None) -> bytes:
-        last = event(self._event({}, None, finish_reason))
-        if usage is not None:
-            head = self._head | {"object": "chat.completion.chunk"}
-            last += event(head | {"choices": [], "usage": usage.as_json()})
-        return last + DONE
+    def end(self, choice: int, finish_reason: str) -> bytes:
+        return event(self._event({}, choice, None, finish_reason))
 
-    def whole(self, pieces: list[Piece], finish_reason: str, usage: Usage) -> bytes:
-        text = "".join(piece.text for piece in pieces)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text, "refusal": None},
-            "logprobs": self._logprobs(pieces),
-            "finish_reason": finish_reason,
-        }
-        answer = self._head | {"object": "chat.completion", "choices": [choice], "usage": usage.as_json()}
+    def closing(self, usage: Usage | None) -> bytes:
+        if usage is None:
+            return DONE
+        head = self._head | {"object": "chat.completion.chunk"}
+        return event(head | {"choices": [], "usage": usage.as_json()}) + DONE
+
+    def whole(self, choices: list[Choice], usage: Usage) -> bytes:
+        answers = [
+            {
+                "index": n,
+                "message": {"role": "assistant", "content": joined(one.pieces).text, "refusal": None},
+                "logprobs": self._logprobs(one.pieces),
+                "finish_reason": one.finish_reason,
+            }
+            for n, one in enumerate(choices)
+        ]
+        answer = self._head | {"object": "chat.completion", "choices": answers, "usage": usage.as_json()}
         return msgspec.json.encode(answer)
 
-    def _event(self, delta: dict[str, Any], logprobs: Any, finish_reason: str | None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+    def _event(
+        self, delta: dict[str, Any], choice: int, logprobs: Any = None, finish_reason: str | None = None
+    ) -> dict[str, Any]:
+        part = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
         usage = {"usage": None} if self._with_usage else {}
-        return self._head | {"object": "chat.completion.chunk", "choices": [choice]} | usage
+        return self._head | {"object": "chat.completion.chunk", "choices": [part]} | usage
 
     def _logprobs(self, pieces: list[Piece]) -> dict[str, Any] | None:
         content = [

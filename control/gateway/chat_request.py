@@ -1,16 +1,26 @@
 """POST /v1/chat/completions: from body to `GenerationParams`."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import ChatBody, Message
-from control.gateway.chat_template import ChatMessage
-from control.gateway.generation_params import GenerationParams, refuse_unsupported, sampling_of, stops_of
+from control.gateway.chat_template import RESERVED, ChatMessage
+from control.gateway.generation_params import (
+    Conversation,
+    GenerationParams,
+    check_common,
+    sampling_of,
+    stop_tokens_of,
+    stops_of,
+)
 
 _ROLES = ("system", "developer", "user", "assistant")
 
 
 def chat_params(body: ChatBody) -> GenerationParams:
     """Raises ApiError."""
-    refuse_unsupported(body)
+    check_common(body, 1)
     if body.tools or body.functions:
         raise unsupported("tools" if body.tools else "functions", "models answer in text only")
     if body.response_format is not None and body.response_format.get("type") != "text":
@@ -21,15 +31,28 @@ def chat_params(body: ChatBody) -> GenerationParams:
         raise bad_request("`top_logprobs` needs `logprobs: true`", "top_logprobs")
     return GenerationParams(
         model=body.model,
-        prompt=[_message(message, index) for index, message in enumerate(body.messages)],
+        prompts=(conversation(body.messages, body.chat_template_kwargs),),
+        choices=body.n or 1,
         sampling=sampling_of(body, (body.top_logprobs or 0) if body.logprobs else None),
         max_tokens=body.max_completion_tokens or body.max_tokens,
         stop=stops_of(body),
+        stop_token_ids=stop_tokens_of(body),
         is_stream=bool(body.stream),
         with_usage=body.stream_options is not None and body.stream_options.include_usage,
         ignores_eos=bool(body.ignore_eos),
         service_tier=body.service_tier,
     )
+
+
+def conversation(messages: Sequence[Message], arguments: Mapping[str, Any] | None) -> Conversation:
+    """`arguments`: for the model's template. Raises ApiError."""
+    taken = sorted(RESERVED.intersection(arguments or ()))
+    if taken:
+        raise bad_request(
+            f"`chat_template_kwargs` may not name {', '.join(taken)}: the conversation has fields of its own",
+            "chat_template_kwargs",
+        )
+    return Conversation([_message(message, index) for index, message in enumerate(messages)], arguments or {})
 
 
 def _message(message: Message, index: int) -> ChatMessage:

@@ -1,6 +1,6 @@
 """A model's chat template: Jinja from a model's files, so it runs in a sandbox."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -9,6 +9,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 ChatMessage = dict[str, str]
 """role and content, and name where given."""
+
+RESERVED = frozenset(
+    ("messages", "add_generation_prompt", "tools", "documents", "bos_token", "eos_token", "pad_token", "unk_token")
+)
+"""Names that every template knows, and no client's argument may have."""
+_NONE: Mapping[str, Any] = {}
 
 
 class ChatTemplateError(ValueError):
@@ -49,9 +55,13 @@ class ChatTemplate:
         """Template of a model without one: any conversation is refused, with the reason."""
         return cls("{{ raise_exception('this model has no chat template; use /v1/completions') }}")
 
-    def render(self, messages: Sequence[ChatMessage]) -> str:
-        """The conversation as one text that ends where the assistant's answer begins."""
+    def render(
+        self, messages: Sequence[ChatMessage], arguments: Mapping[str, Any] = _NONE, *, opens_answer: bool = True
+    ) -> str:
+        """The conversation as one text that ends where the assistant's answer begins, or, unless `opens_answer`, with
+        its last message. `arguments`: more names for the template, none of them `RESERVED`."""
+        names = {**arguments, **self._names, "messages": list(messages), "add_generation_prompt": opens_answer}
         try:
-            return self._template.render(messages=list(messages), add_generation_prompt=True, **self._names)
+            return self._template.render(names)
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise ChatTemplateError(str(error)) from error

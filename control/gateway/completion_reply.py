@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from control.gateway.reply import DONE, Piece, Usage, event
+from control.gateway.reply import DONE, Choice, Piece, Usage, around_text, event, joined
 from control.gateway.service_tier import ServiceTier
 from control.gateway.tokenizer import Tokenizer
 
@@ -18,11 +18,12 @@ class CompletionReply:
         tokenizer: Tokenizer,
         with_usage: bool,
         service_tier: ServiceTier | None,
+        choices: int,
     ) -> None:
         self._tokenizer = tokenizer
         self._with_usage = with_usage
-        self._offset = 0
-        """Characters of the answer so far."""
+        self._offsets = [0] * choices
+        """Characters of each answer so far."""
         self._head: dict[str, Any] = {
             "id": f"cmpl-{id_}",
             "object": "text_completion",
@@ -32,50 +33,51 @@ class CompletionReply:
         if service_tier is not None:
             self._head["service_tier"] = service_tier
         # A stream is a million events of which only the text differs: the rest is encoded once.
-        start, end = msgspec.json.encode(self._event(Piece("\0"), None)).split(b'"\\u0000"')
-        self._before, self._after = b"data: " + start, end + b"\n\n"
+        self._around = [around_text(self._event(Piece("\0"), choice, None)) for choice in range(choices)]
 
     def opening(self) -> bytes:
         return b""
 
-    def chunk(self, piece: Piece) -> bytes:
+    def chunk(self, piece: Piece, choice: int) -> bytes:
         if piece.logprobs:
-            return event(self._event(piece, None))
-        return self._before + msgspec.json.encode(piece.text) + self._after
+            return event(self._event(piece, choice, None))
+        before, after = self._around[choice]
+        return before + msgspec.json.encode(piece.text) + after
 
-    def closing(self, finish_reason: str, usage: Usage | None) -> bytes:
-        last = event(self._event(Piece(""), finish_reason))
-        if usage is not None:
-            last += event({**self._head, "choices": [], "usage": usage.as_json()})
+    def end(self, choice: int, finish_reason: str) -> bytes:
+        return event(self._event(Piece(""), choice, finish_reason))
+
+    def closing(self, usage: Usage | None) -> bytes:
+        last = b"" if usage is None else event({**self._head, "choices": [], "usage": usage.as_json()})
         return last + DONE
 
-    def whole(self, pieces: list[Piece], finish_reason: str, usage: Usage) -> bytes:
-        piece = Piece(
-            "".join(piece.text for piece in pieces),
-            tuple(token for piece in pieces for token in piece.ids),
-            tuple(entry for piece in pieces for entry in piece.logprobs),
-        )
-        answer = self._head | {"choices": [self._choice(piece, finish_reason)], "usage": usage.as_json()}
-        return msgspec.json.encode(answer)
+    def whole(self, choices: list[Choice], usage: Usage) -> bytes:
+        answers = [self._choice(joined(one.pieces), n, one.finish_reason) for n, one in enumerate(choices)]
+        return msgspec.json.encode(self._head | {"choices": answers, "usage": usage.as_json()})
 
-    def _event(self, piece: Piece, finish_reason: str | None) -> dict[str, Any]:
+    def _event(self, piece: Piece, choice: int, finish_reason: str | None) -> dict[str, Any]:
         usage = {"usage": None} if self._with_usage else {}
-        return self._head | {"choices": [self._choice(piece, finish_reason)]} | usage
+        return self._head | {"choices": [self._choice(piece, choice, finish_reason)]} | usage
 
-    def _choice(self, piece: Piece, finish_reason: str | None) -> dict[str, Any]:
-        logprobs = self._logprobs(piece) if piece.logprobs else None
-        return {"index": 0, "text": piece.text, "logprobs": logprobs, "finish_reason": finish_reason}
+    def _choice(self, piece: Piece, choice: int, finish_reason: str | None) -> dict[str, Any]:
+        logprobs = self._logprobs(piece, choice) if piece.logprobs else None
+        return {"index": choice, "text": piece.text, "logprobs": logprobs, "finish_reason": finish_reason}
 
-    def _logprobs(self, piece: Piece) -> dict[str, Any]:
+    def _logprobs(self, piece: Piece, choice: int) -> dict[str, Any]:
         text = self._tokenizer.token_text
         tokens = [text(token) for token in piece.ids]
         offsets = []
         for token in tokens:
-            offsets.append(self._offset)
-            self._offset += len(token)
+            offsets.append(self._offsets[choice])
+            self._offsets[choice] += len(token)
+        # The chosen token is always among the alternatives, as the API has it: one more where it is none of the best.
+        tops = [
+            {text(token): value for token, value in entry.top} | {chosen: entry.chosen}
+            for chosen, entry in zip(tokens, piece.logprobs, strict=False)
+        ]
         return {
             "tokens": tokens,
             "token_logprobs": [entry.chosen for entry in piece.logprobs],
-            "top_logprobs": [{text(token): value for token, value in entry.top} for entry in piece.logprobs],
+            "top_logprobs": tops,
             "text_offset": offsets,
         }

@@ -2,7 +2,7 @@
 
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import CompletionBody
-from control.gateway.generation_params import GenerationParams, refuse_unsupported, sampling_of, stops_of
+from control.gateway.generation_params import GenerationParams, check_common, sampling_of, stop_tokens_of, stops_of
 
 _DEFAULT_MAX_TOKENS = 16
 """OpenAI's own for this endpoint."""
@@ -10,19 +10,22 @@ _DEFAULT_MAX_TOKENS = 16
 
 def completion_params(body: CompletionBody) -> GenerationParams:
     """Raises ApiError."""
-    refuse_unsupported(body)
+    prompts = _prompts(body.prompt)
+    check_common(body, len(prompts))
     if body.echo:
         raise unsupported("echo", "the prompt is not sent back; you have it")
     if body.suffix:
         raise unsupported("suffix", "engines only continue text")
-    if body.best_of not in (None, 1):
-        raise unsupported("best_of", "one candidate is generated")
+    if body.best_of not in (None, body.n or 1):
+        raise unsupported("best_of", "as many answers are generated as `n` says, and all are sent; leave it out")
     return GenerationParams(
         model=body.model,
-        prompt=_prompt(body.prompt),
+        prompts=prompts,
+        choices=body.n or 1,
         sampling=sampling_of(body, body.logprobs),
         max_tokens=body.max_tokens or _DEFAULT_MAX_TOKENS,
         stop=stops_of(body),
+        stop_token_ids=stop_tokens_of(body),
         is_stream=bool(body.stream),
         with_usage=body.stream_options is not None and body.stream_options.include_usage,
         ignores_eos=bool(body.ignore_eos),
@@ -30,15 +33,17 @@ def completion_params(body: CompletionBody) -> GenerationParams:
     )
 
 
-def _prompt(prompt: str | list[int | str | list[int]]) -> str | tuple[int, ...]:
-    """Text, tokens, or a list of exactly one of these."""
+def _prompts(prompt: str | list[int | str | list[int]]) -> tuple[str | tuple[int, ...], ...]:
+    """One text, the tokens of one prompt, or a list of several of these."""
     if isinstance(prompt, str):
-        return prompt
+        return (prompt,)
+    if not prompt:
+        raise bad_request("`prompt` is empty", "prompt")
     tokens = tuple(item for item in prompt if isinstance(item, int))
-    if prompt and len(tokens) == len(prompt):
-        return tokens
-    if len(prompt) == 1:
-        only = prompt[0]
-        return only if isinstance(only, str) else tuple(only) if isinstance(only, list) else (only,)
-    why = "is empty" if not prompt else "holds several prompts; send one request for each"
-    raise bad_request(f"`prompt` {why}", "prompt")
+    if tokens:
+        if len(tokens) < len(prompt):
+            raise bad_request(
+                "`prompt` mixes tokens with prompts: a list is of tokens, or of texts and lists of tokens", "prompt"
+            )
+        return (tokens,)
+    return tuple(item if isinstance(item, str) else tuple(item) for item in prompt if not isinstance(item, int))

@@ -19,7 +19,7 @@ from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
 from agents.messages.to_scheduler import Cancel
 from agents.tracing.trace_parent import trace_id
-from control.gateway.api_error import ApiError, bad_request, late_refused, unavailable
+from control.gateway.api_error import bad_request, given_up, late_refused, of_earlier_release, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
@@ -127,6 +127,14 @@ class Dispatcher:
             with suppress(ChannelError):
                 link.ask(slack_s, calls)
 
+    def check_rules(self, model: ModelEntry) -> None:
+        """Raises ApiError 503 while an instance that could get a request would read over its rules."""
+        for member in model.served.routing.members:
+            link = self._links.get(member.id)
+            is_asked = link is not None and link.is_usable and not model.token_classes.isdisjoint(member.units_per_s)
+            if is_asked and link is not None and not link.obeys_rules:
+                raise of_earlier_release(member.id)
+
     def start(self, call: Call) -> None:
         self._dispatch(call)
 
@@ -197,7 +205,7 @@ class Dispatcher:
             self._lose(attempt, link, message.failure.value, message.reason)
         else:
             self._drop(attempt)
-            attempt.call.finish(_give_up(message))
+            attempt.call.finish(given_up(message))
 
     def _settle(self, attempt: Attempt, link: InstanceLink) -> None:
         end = attempt.end
@@ -228,6 +236,12 @@ class Dispatcher:
 
     def _send(self, call: Call, chosen: ChosenRoute, parts: Sequence[LegPart]) -> bool:
         """Begin an attempt; True when it is under way, or the call has ended."""
+        if call.asked.must_obey:
+            makers = [m for m, part in zip(chosen.members, parts, strict=True) if part.makes_tokens]
+            earlier = next((m.id for m in makers if not self._links[m.id].obeys_rules), None)
+            if earlier is not None:
+                call.finish(of_earlier_release(earlier))
+                return True
         legs = [(next(self._ids), self._links[member.id]) for member in chosen.members]
         attempt = Attempt(call, legs, sum(not part.sends_to for part in parts))
         self._by_call[call], call.route = attempt, chosen.route
@@ -386,10 +400,3 @@ class Dispatcher:
             self._loop.call_soon(link.close)  # not from within its own event
             if link.instance not in self._links:
                 self._metrics.forget_instance(link.instance)
-
-
-def _give_up(failed: Failed) -> ApiError:
-    if failed.failure is Failure.DEADLINE:
-        return ApiError(504, "server_error", "The answer took too long", code="timeout")
-    code = "context_length_exceeded" if failed.failure is Failure.TOO_LONG else "unsupported_parameter"
-    return bad_request(failed.reason, code=code)

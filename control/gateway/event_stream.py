@@ -28,9 +28,13 @@ class EventStream:
         await self._begin()
         await self._body(b": " + text + b"\n\n")
 
-    async def piece(self, piece: Piece) -> None:
+    async def piece(self, piece: Piece, choice: int) -> None:
         await self._open()
-        await self._body(self._reply.chunk(piece))
+        await self._body(self._reply.chunk(piece, choice))
+
+    async def event(self, event: bytes) -> None:
+        await self._open()
+        await self._body(event)
 
     async def end(self, last: bytes) -> None:
         await self._open()

@@ -1,13 +1,14 @@
 """Who may go on to an instance now, who is held until one is there, and who is turned away."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from control.gateway.api_error import over_capacity, unavailable
+from control.gateway.api_error import ApiError, over_capacity, unavailable
 from control.gateway.holding import Charges, HoldingQueue, QueuePlace
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
+from control.gateway.wanted import WantedAnswer
 from policies.admission import Admission
 from policies.priority import Priority
 
@@ -23,29 +24,54 @@ class Gate:
         self._loop = asyncio.get_running_loop()
         self._queues: dict[str, HoldingQueue] = {}
 
-    def enter(self, model: ModelEntry, prompt_tokens: int, max_tokens: int, priority: Priority) -> Charges | QueuePlace:
-        """Book what it asks, or take a place in the queue of a model at zero. Raises ApiError 429 or 503."""
-        hold, queue = model.served.hold, self._queues.get(model.id)
-        if hold is not None and (queue or not model.is_ready):
-            if queue is None:
-                queue = self._queues[model.id] = HoldingQueue(model, self._admission, self._changed)
-            return queue.join(prompt_tokens, max_tokens, hold.max_requests, hold.timeout_s)
-        charges = model.charges(prompt_tokens, max_tokens)
-        refusal = self._admission.admit(charges, self._loop.time(), priority)
+    def enter(self, wanted: Sequence[WantedAnswer], priority: Priority) -> list[Charges | QueuePlace]:
+        """Book what answers ask, or take places in the queue of a model at zero: for all of them, or none. Raises
+        ApiError 429 or 503."""
+        booked: list[Charges | QueuePlace] = []
+        try:
+            for one in wanted:
+                place = self._place(one)
+                booked.append(one.model.charges(len(one.prompt), one.max_tokens) if place is None else place)
+            direct = [(one.model, c) for one, c in zip(wanted, booked, strict=True) if not isinstance(c, QueuePlace)]
+            self._admit(direct, priority)
+        except ApiError:
+            for place in booked:
+                if isinstance(place, QueuePlace):
+                    place.queue.leave(place)
+            raise
+        return booked
+
+    def _place(self, wanted: WantedAnswer) -> QueuePlace | None:
+        """A place in the queue of a model that nothing serves."""
+        model, hold = wanted.model, wanted.model.served.hold
+        queue = self._queues.get(model.id)
+        if hold is None or not (queue or not model.is_ready):
+            return None
+        if queue is None:
+            queue = self._queues[model.id] = HoldingQueue(model, self._admission, self._changed)
+        return queue.join(len(wanted.prompt), wanted.max_tokens, hold.max_requests, hold.timeout_s)
+
+    def _admit(self, direct: Sequence[tuple[ModelEntry, Charges]], priority: Priority) -> None:
+        """Admit answers together, as one request that is as much work would be."""
+        refusal = self._admission.admit(tuple(c for _, charges in direct for c in charges), self._loop.time(), priority)
         if refusal is None:
-            return charges
+            return
+        model, charges = next(
+            (model, charges) for model, charges in direct if any(charge.work == refusal.work for charge in charges)
+        )
         if min(charge.units_per_s for charge in charges) <= 0:
             raise unavailable(f"No instance serves `{model.id}` now")
         what = model.work_name(refusal.work)
         raise over_capacity(f"`{model.id}` is at its capacity for {what}", refusal.retry_after_s)
 
-    def leave(self, place: QueuePlace) -> None:
-        """Nobody waits there any more; what it was admitted with, if it was, is given back."""
-        place.queue.leave(place)
-        turn = place.turn
-        if turn.done() and not turn.cancelled() and turn.exception() is None:
-            for charge in turn.result():
-                self._admission.give_back(charge)
+    def leave(self, booked: Charges | QueuePlace) -> None:
+        """Nobody waits for it any more; what it was admitted with, if it was, is given back."""
+        if isinstance(booked, QueuePlace):
+            turn = booked.turn
+            booked.queue.leave(booked)
+            booked = turn.result() if turn.done() and not turn.cancelled() and turn.exception() is None else ()
+        for charge in booked:
+            self._admission.give_back(charge)
 
     def settle(self, charges: Charges, made_tokens: int) -> None:
         """Give back what was booked for an answer and is not made."""

@@ -3,23 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from math import inf
 
 from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
-from control.gateway.answer import Answer
-from control.gateway.api_error import (
-    LATE_REFUSED,
-    ApiError,
-    bad_request,
-    client_left,
-    over_capacity,
-    unknown_model,
-    unsupported,
-)
+from control.gateway.answer import Answer, merged
+from control.gateway.api_error import LATE_REFUSED, ApiError, client_left, over_capacity
 from control.gateway.call import Call, GenerationRequest
-from control.gateway.chat_template import ChatTemplateError
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.event_stream import EventStream
 from control.gateway.gate import Gate
@@ -27,17 +19,19 @@ from control.gateway.generation_params import GenerationParams
 from control.gateway.holding import Charges, QueuePlace
 from control.gateway.http import JSON, Receive, Send, answer
 from control.gateway.metrics import GatewayMetrics
-from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey
-from control.gateway.reply import Reply, error_event
+from control.gateway.reply import Choice, Piece, Reply, Usage, error_event
 from control.gateway.request_accounts import Entry, RequestAccounts
 from control.gateway.service_tier import ServiceTier, granted_priority, tier_of
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer import Tokenizer
+from control.gateway.wanted import WantedAnswer, wanted_answers
 from policies.priority import Priority
 from templates_lib.values.work import Unit
 
-MakeReply = Callable[[str, str, int, Tokenizer, bool, ServiceTier | None], Reply]
+MakeReply = Callable[[str, str, int, Tokenizer, bool, ServiceTier | None, int], Reply]
+"""Of the request's id, the model's name, Unix seconds, the tokenizer, whether usage is told, the tier, and how many
+answers there are."""
 
 
 _UNITS = {"ttft": Unit.PROMPT_TOKEN, "tpot": Unit.OUTPUT_TOKEN}
@@ -91,185 +85,179 @@ class Generation:
     async def serve(self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply) -> None:
         """Raises ApiError as long as nothing has been sent."""
         started_s = time.monotonic()
-        model = self._model(params)
-        prompt = await self._tokens(params, model)
-        model = self._for_length(model, len(prompt))
-        max_tokens = self._room(params, model, prompt)
-        entry = self._accounts.open(model, exchange.key, len(prompt), max_tokens, is_retry=exchange.is_retry)
+        wanted = await wanted_answers(params, self._dispatcher.models)
         priority = granted_priority(params.service_tier, exchange.ceiling)
-        try:
-            charges = self._admit(model, len(prompt), max_tokens, priority)
-        except ApiError:
-            self._accounts.refuse(entry)
-            raise
-        tier = tier_of(priority) if params.service_tier else None
+        entries, booked = self._book(params, wanted, exchange, priority)
+        model = wanted[0].model
         reply = make_reply(
             exchange.request.removeprefix("req-"),
             params.model,
             int(time.time()),
             model.tokenizer,
             params.with_usage,
-            tier,
+            tier_of(priority) if params.service_tier else None,
+            len(wanted),
         )
-        exchange = replace(exchange, headers=(*exchange.headers, *entry.headers))
+        exchange = replace(exchange, headers=(*exchange.headers, *entries[-1].headers))
         events = EventStream(exchange.send, exchange.headers, reply) if params.is_stream else None
         gone: asyncio.Future[None] = self._loop.create_future()
         watch = self._loop.create_task(self._watch(exchange.receive, model.id, gone))
-        self._count_open(1)
+        self._count_open(len(wanted))
         try:
-            was_held = isinstance(charges, QueuePlace)
-            if isinstance(charges, QueuePlace):
-                charges = await self._hold(charges, entry, exchange, gone, events)
-                if params.max_tokens is None:  # who serves it now may have less room than its model's context
-                    max_tokens = min(max_tokens, max(1, model.served.context_tokens - len(prompt)))
-            call = Call(self._asked(params, exchange, model, prompt, max_tokens, started_s, priority, was_held))
-            gone.add_done_callback(lambda _: self._end(call, client_left()))
-            answer_ = Answer(call, model.tokenizer, params.stop, self._dispatcher, started_s)
-            deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, call, _too_long())
-            self._metrics.prompt_tokens.labels(model.id).inc(len(prompt))
+            charges = await self._turns(booked, entries, exchange, gone, events)
+            was_held = [isinstance(each, QueuePlace) for each in booked]
+            calls = [
+                Call(self._asked(params, exchange, one, started_s, priority, held))
+                for one, held in zip(wanted, was_held, strict=True)
+            ]
+            gone.add_done_callback(lambda _: self._end(calls, client_left()))
+            least = params.sampling.min_tokens
+            answers = [
+                Answer(call, one.model.tokenizer, params.stop, least, self._dispatcher, started_s)
+                for one, call in zip(wanted, calls, strict=True)
+            ]
+            deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, calls, _too_long())
             try:
-                self._dispatcher.start(call)
+                self._start(calls)
                 if events is not None:
-                    await self._stream(answer_, reply, events, params.with_usage)
+                    await self._stream(wanted, answers, reply, events, params.with_usage)
                 else:
-                    await self._whole(answer_, reply, exchange)
+                    await self._whole(wanted, answers, reply, exchange)
             finally:
                 deadline.cancel()
-                self._dispatcher.cancel(call)
-                self._close_books(answer_, call, charges, entry)
+                for call in calls:
+                    self._dispatcher.cancel(call)
+                for books in zip(answers, calls, charges, entries, strict=True):
+                    self._close_books(*books)
         except ApiError as error:
             if events is None or not events.has_status:
                 raise
             await events.fail(error_event(error))
         finally:
             watch.cancel()
-            self._count_open(-1)
+            self._count_open(-len(wanted))
+
+    def _book(
+        self, params: GenerationParams, wanted: list[WantedAnswer], exchange: HttpExchange, priority: Priority
+    ) -> tuple[list[Entry], list[Charges | QueuePlace]]:
+        """Open the accounts of all answers and admit them, or none. Raises ApiError."""
+        if params.sampling.asks_rules:
+            for model in {one.model.id: one.model for one in wanted}.values():
+                self._dispatcher.check_rules(model)
+        entries = self._accounts.open(wanted, exchange.key, is_retry=exchange.is_retry)
+        try:
+            if self._open + len(wanted) > self._settings.max_open_calls:
+                raise over_capacity(f"{self._open} requests are being answered", 1.0)
+            return entries, self._gate.enter(wanted, priority)
+        except ApiError:
+            for entry in entries:
+                self._accounts.refuse(entry)
+            raise
+
+    def _start(self, calls: list[Call]) -> None:
+        for call in calls:
+            self._metrics.prompt_tokens.labels(call.asked.model).inc(len(call.asked.prompt))
+            self._dispatcher.start(call)
 
     def _asked(
         self,
         params: GenerationParams,
         exchange: HttpExchange,
-        model: ModelEntry,
-        prompt: tuple[int, ...],
-        max_tokens: int,
+        wanted: WantedAnswer,
         arrived_s: float,
         priority: Priority,
         was_held: bool,
     ) -> GenerationRequest:
-        stop_ids = () if params.ignores_eos else model.tokenizer.stop_ids
+        max_tokens, model = wanted.max_tokens, wanted.model
+        if was_held and params.max_tokens is None:  # who serves it now may have less room than its model's context
+            max_tokens = min(max_tokens, max(1, model.served.context_tokens - len(wanted.prompt)))
         deadline_s, key = self._loop.time() + self._settings.request_timeout_s, exchange.key
         return GenerationRequest(
             exchange.request,
             model.id,
-            prompt,
-            params.sampling.of_model(model.tokenizer.sampling_defaults),
+            wanted.prompt,
+            wanted.sampling,
             max_tokens,
-            stop_ids,
+            wanted.stop_ids,
             deadline_s,
             str(exchange.trace),
             arrived_s,
             ("", "") if key is None else (key.project, key.id),
             priority,
             was_held,
+            params.sampling.asks_rules,
         )
 
-    def _model(self, params: GenerationParams) -> ModelEntry:
-        model = self._dispatcher.models.get(params.model)
-        if model is None:
-            raise unknown_model(params.model, self._dispatcher.models)
-        top, most = params.sampling.top_logprobs, model.served.max_top_logprobs
-        if top is not None and (most is None or top > most):
-            why = "the engine of this model has none" if most is None else f"at most {most} alternatives can be had"
-            raise unsupported("logprobs", why)
-        return model
-
-    async def _tokens(self, params: GenerationParams, model: ModelEntry) -> tuple[int, ...]:
-        """Raises ApiError for what cannot be a prompt."""
-        prompt, tokenizer = params.prompt, model.tokenizer
-        try:
-            if isinstance(prompt, tuple):
-                tokens = prompt
-            elif isinstance(prompt, str):
-                tokens = await model.encoder.encode(prompt, is_rendered=False)
-            else:
-                tokens = await model.encoder.encode(tokenizer.render(prompt), is_rendered=True)
-        except ChatTemplateError as error:
-            raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
-        if not tokens:
-            raise bad_request("The prompt is empty", "prompt")
-        size = tokenizer.vocabulary_size
-        if isinstance(prompt, tuple) and not all(0 <= token < size for token in tokens):
-            raise bad_request(f"Tokens of the prompt must be 0 to {size - 1}", "prompt")
-        return tokens
-
-    def _for_length(self, model: ModelEntry, prompt_tokens: int) -> ModelEntry:
-        """The part of a model that has instances for prompts of this length."""
-        served = model.served
-        if served.longer and prompt_tokens > served.max_prompt_tokens:
-            return self._dispatcher.models.get(served.longer, model)
-        return model
-
-    def _room(self, params: GenerationParams, model: ModelEntry, prompt: tuple[int, ...]) -> int:
-        """Tokens that the answer may have."""
-        context, param = model.served.context_tokens, "messages" if isinstance(params.prompt, list) else "prompt"
-        room, most = context - len(prompt), model.served.most_prompt_tokens
-        if most < len(prompt) < context:
-            raise bad_request(
-                f"This model's instances have room for prompts of {most} tokens; this has {len(prompt)}. Shorten it.",
-                param,
-                "context_length_exceeded",
-            )
-        if room < 1 or (params.max_tokens or 1) > room:
-            asked = f" and {params.max_tokens} for the answer" if room >= 1 else ""
-            raise bad_request(
-                f"This model's context is {context} tokens; the prompt has {len(prompt)}{asked}. Ask for less.",
-                param,
-                "context_length_exceeded",
-            )
-        return params.max_tokens or room
-
-    def _admit(
-        self, model: ModelEntry, prompt_tokens: int, max_tokens: int, priority: Priority
-    ) -> Charges | QueuePlace:
-        if self._open >= self._settings.max_open_calls:
-            raise over_capacity(f"{self._open} requests are being answered", 1.0)
-        return self._gate.enter(model, prompt_tokens, max_tokens, priority)
-
-    async def _hold(
+    async def _turns(
         self,
-        place: QueuePlace,
-        entry: Entry,
+        booked: list[Charges | QueuePlace],
+        entries: list[Entry],
         exchange: HttpExchange,
         gone: "asyncio.Future[None]",
         events: EventStream | None,
-    ) -> Charges:
-        """Wait for its turn. Raises ApiError when that does not come in time, or nobody waits for it any more."""
-        exchange.timeout.reschedule(None)  # the place in the queue has a time-out of its own
+    ) -> list[Charges]:
+        """Wait until all answers may be begun. Raises ApiError when that takes too long, or nobody waits any more."""
+        direct = [each for each in booked if not isinstance(each, QueuePlace)]
+        if len(direct) == len(booked):
+            return direct
+        exchange.timeout.reschedule(None)  # places in the queue have a time-out of their own
         try:
-            while not (place.turn.done() or gone.done()):
-                pause_s = None if events is None else self._settings.hold_comment_s
-                await asyncio.wait((place.turn, gone), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
-                if events is not None and not place.turn.done():
-                    await events.comment(b"waiting for an instance")
-            if gone.done():
-                raise client_left()
-            charges = place.turn.result()
+            charges = [
+                each if not isinstance(each, QueuePlace) else await self._turn(each, gone, events) for each in booked
+            ]
         except BaseException:
-            self._accounts.refuse(entry)
-            self._gate.leave(place)
+            for entry, each in zip(entries, booked, strict=True):
+                self._accounts.refuse(entry)
+                self._gate.leave(each)
             raise
         exchange.timeout.reschedule(self._loop.time() + self._settings.request_timeout_s + TIMEOUT_SLACK_S)
         return charges
 
-    async def _whole(self, answer_: Answer, reply: Reply, exchange: HttpExchange) -> None:
-        pieces = [piece async for piece in answer_.pieces()]
-        body = reply.whole(pieces, answer_.finish_reason, answer_.usage)
-        await answer(exchange.send, 200, body, (JSON, *exchange.headers))
+    async def _turn(self, place: QueuePlace, gone: "asyncio.Future[None]", events: EventStream | None) -> Charges:
+        while not (place.turn.done() or gone.done()):
+            pause_s = None if events is None else self._settings.hold_comment_s
+            await asyncio.wait((place.turn, gone), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+            if events is not None and not place.turn.done():
+                await events.comment(b"waiting for an instance")
+        if gone.done():
+            raise client_left()
+        return place.turn.result()
 
-    async def _stream(self, answer_: Answer, reply: Reply, events: EventStream, with_usage: bool) -> None:
-        async for piece in answer_.pieces():
-            await events.piece(piece)
-        await events.end(reply.closing(answer_.finish_reason, answer_.usage if with_usage else None))
+    async def _whole(
+        self, wanted: list[WantedAnswer], answers: list[Answer], reply: Reply, exchange: HttpExchange
+    ) -> None:
+        pieces: list[list[Piece]] = [[] for _ in answers]
+        if len(answers) == 1:
+            pieces[0] = [piece async for piece in answers[0].pieces()]
+        else:
+            async with aclosing(merged(answers)) as coming:
+                async for choice, piece in coming:
+                    if piece is not None:
+                        pieces[choice].append(piece)
+        choices = [Choice(own, answer_.finish_reason) for own, answer_ in zip(pieces, answers, strict=True)]
+        await answer(exchange.send, 200, reply.whole(choices, _usage(wanted, answers)), (JSON, *exchange.headers))
+
+    async def _stream(
+        self,
+        wanted: list[WantedAnswer],
+        answers: list[Answer],
+        reply: Reply,
+        events: EventStream,
+        with_usage: bool,
+    ) -> None:
+        last = b""
+        if len(answers) == 1:
+            async for piece in answers[0].pieces():
+                await events.piece(piece, 0)
+            last = reply.end(0, answers[0].finish_reason)
+        else:
+            async with aclosing(merged(answers)) as coming:
+                async for choice, some in coming:
+                    if some is not None:
+                        await events.piece(some, choice)
+                    else:
+                        await events.event(reply.end(choice, answers[choice].finish_reason))
+        await events.end(last + reply.closing(_usage(wanted, answers) if with_usage else None))
 
     async def _watch(self, receive: Receive, model: str, gone: "asyncio.Future[None]") -> None:
         """Says when the client leaves."""
@@ -278,9 +266,10 @@ class Generation:
         self._metrics.disconnects.labels(model).inc()
         gone.set_result(None)
 
-    def _end(self, call: Call, error: ApiError) -> None:
-        self._dispatcher.cancel(call)
-        call.finish(error)
+    def _end(self, calls: list[Call], error: ApiError) -> None:
+        for call in calls:
+            self._dispatcher.cancel(call)
+            call.finish(error)
 
     def _count_open(self, more: int) -> None:
         self._open += more
@@ -325,6 +314,15 @@ class Generation:
             routes = model.served.routing.routes if is_refused and call.route is None else (call.route,)
             for work_class in {"" if route is None else route.work_class_of(unit) for route in routes}:
                 self._metrics.judged.labels(call.asked.model, work_class, objective, kept).inc()
+
+
+def _usage(wanted: list[WantedAnswer], answers: list[Answer]) -> Usage:
+    """Tokens of all answers, and of each prompt once."""
+    usages = [
+        answer_.usage if one.is_first else Usage(0, answer_.usage.completion_tokens, 0)
+        for one, answer_ in zip(wanted, answers, strict=True)
+    ]
+    return sum(usages, Usage(0, 0, 0))
 
 
 def _too_long() -> ApiError:

@@ -1,11 +1,12 @@
 """What a client wants, whichever endpoint it asked: the checked form of a request body."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from control.gateway.api_error import bad_request, unsupported
-from control.gateway.bodies import GenerationBody
+from control.gateway.api_error import bad_request
+from control.gateway.bodies import MAX_CHOICES, GenerationBody
 from control.gateway.chat_template import ChatMessage
 from control.gateway.sampling_defaults import AskedSampling
 from control.gateway.service_tier import ServiceTier
@@ -14,14 +15,28 @@ _SEEDS = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
+class Conversation:
+    messages: Sequence[ChatMessage]
+    arguments: Mapping[str, Any]
+    """More names for the model's template."""
+
+
+Prompt = str | tuple[int, ...] | Conversation
+"""Text, tokens, or a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationParams:
     model: str
-    prompt: str | tuple[int, ...] | Sequence[ChatMessage]
-    """Text, tokens, or a conversation."""
+    prompts: tuple[Prompt, ...]
+    choices: int
+    """Answers to each prompt."""
     sampling: AskedSampling
     max_tokens: int | None
     """None: up to the end of the context."""
     stop: tuple[str, ...]
+    stop_token_ids: tuple[int, ...]
+    """Beside those of the model."""
     is_stream: bool
     with_usage: bool
     """A last chunk with usage, when streaming."""
@@ -38,21 +53,29 @@ def sampling_of(body: GenerationBody, top_logprobs: int | None) -> AskedSampling
         top_k=body.top_k,
         seed=secrets.randbits(62) if body.seed is None else body.seed & _SEEDS,
         top_logprobs=top_logprobs,
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
+        repetition_penalty=body.repetition_penalty,
+        min_p=body.min_p,
+        bias=tuple((body.logit_bias or {}).items()),
+        min_tokens=body.min_tokens or 0,
     )
 
 
-def refuse_unsupported(body: GenerationBody) -> None:
-    """Raises ApiError for what the OpenAI API has and nothing here can honour."""
-    if body.n not in (None, 1):
-        raise unsupported("n", "ask for one choice, and send as many requests as you want choices")
-    for name in ("presence_penalty", "frequency_penalty"):
-        if getattr(body, name) not in (None, 0):
-            raise unsupported(name, "engines do not have it; leave it out or set it to 0")
-    if body.logit_bias:
-        raise unsupported("logit_bias", "engines do not have it; leave it out")
+def check_common(body: GenerationBody, prompts: int) -> None:
+    """Check what types and bounds alone do not say. Raises ApiError."""
     if body.stream_options is not None and not body.stream:
         raise bad_request("`stream_options` is only allowed with `stream: true`", "stream_options")
+    if prompts * (body.n or 1) > MAX_CHOICES:
+        raise bad_request(
+            f"{prompts} prompts of {body.n or 1} answers each are more than {MAX_CHOICES}: send several requests",
+            "n" if prompts == 1 else "prompt",
+        )
 
 
 def stops_of(body: GenerationBody) -> tuple[str, ...]:
     return (body.stop,) if isinstance(body.stop, str) else tuple(dict.fromkeys(body.stop or ()))
+
+
+def stop_tokens_of(body: GenerationBody) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(body.stop_token_ids or ()))

@@ -19,6 +19,8 @@ _SAMPLING = {
     "temperature": "general.sampling.temp",
     "top_p": "general.sampling.top_p",
     "top_k": "general.sampling.top_k",
+    "min_p": "general.sampling.min_p",
+    "repetition_penalty": "general.sampling.penalty_repeat",
 }
 """Names in `generation_config.json` → those that llama.cpp's converter gives them."""
 

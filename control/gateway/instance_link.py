@@ -64,6 +64,11 @@ class InstanceLink:
             and self.status.state is SchedulerState.READY
         )
 
+    @property
+    def obeys_rules(self) -> bool:
+        """Whether it chooses tokens by `Sampling.rules`, of which the release before knows nothing."""
+        return self.status is not None and self.status.obeys_rules
+
     def state(self, held: int) -> MemberState:
         """What it could take now. `held`: what this gateway has there."""
         is_open = self.is_usable and not self.is_resting

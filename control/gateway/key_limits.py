@@ -21,7 +21,7 @@ class _Buckets:
 
 @dataclass(frozen=True, slots=True)
 class KeyCharge:
-    """Taken by one request of a key with limits."""
+    """Taken by one answer to a request of a key with limits."""
 
     key: str
     tokens: float
@@ -35,14 +35,15 @@ class KeyLimits:
     def __init__(self) -> None:
         self._buckets: dict[str, _Buckets] = {}
 
-    def take(self, key: AccessKey | None, tokens: float, now_s: float) -> KeyCharge | None:
-        """`tokens`: of the prompt and, as expected, of the answer. None: without limits. Raises ApiError 429."""
+    def take(self, key: AccessKey | None, tokens: float, now_s: float, requests: int = 1) -> KeyCharge | None:
+        """`tokens`: of prompts and, as expected, of answers. `requests`: so many answers are asked for at once. None:
+        without limits. Raises ApiError 429."""
         if key is None or (key.requests_per_minute is None and key.tokens_per_minute is None):
             return None
         held = self._buckets.get(key.id)
         if held is None or held.limits != (key.requests_per_minute, key.tokens_per_minute):
             held = self._buckets[key.id] = _Buckets(key, now_s)
-        units = {b"requests": 1.0, b"tokens": tokens}
+        units = {b"requests": float(requests), b"tokens": tokens}
         waits_s = {unit: bucket.wait_s(units[unit], now_s) for unit, bucket in held.by_unit.items()}
         worst = max(waits_s, key=lambda unit: waits_s[unit])
         if waits_s[worst] > 0:

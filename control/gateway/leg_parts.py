@@ -22,6 +22,11 @@ class LegPart:
     receives_from: tuple[End, ...]
     sends_to: tuple[End, ...]
 
+    @property
+    def makes_tokens(self) -> bool:
+        """Whether tokens of the answer are chosen here."""
+        return self.leg is Leg.PREFILL or not self.sends_to
+
     def task(
         self, call: Call, attempt: int, links: Sequence[InstanceLink], hand_offs: Sequence[str], deadline_s: float
     ) -> Generate:

@@ -51,6 +51,10 @@ class ModelEntry:
         self.tokenizer = tokenizer
         self.parts = {route.id: leg_parts(route) for route in served.routing.routes}
         """Tasks of the legs of each route, by the route's id."""
+        self.token_classes = frozenset(
+            part.work_class for parts in self.parts.values() for part in parts if part.makes_tokens
+        )
+        """Work classes of the legs that choose tokens."""
 
     def take_usable(self, usable: Collection[str], full: Collection[str] = ()) -> None:
         """Learn which members can be used, and who of them is full: all that can be used count as capacity."""

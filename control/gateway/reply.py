@@ -26,6 +26,13 @@ class Usage:
     completion_tokens: int
     cached_prompt_tokens: int
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_prompt_tokens + other.cached_prompt_tokens,
+        )
+
     def as_json(self) -> dict[str, Any]:
         return {
             "prompt_tokens": self.prompt_tokens,
@@ -35,19 +42,46 @@ class Usage:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One whole answer."""
+
+    pieces: list[Piece]
+    finish_reason: str
+
+
 class Reply(Protocol):
-    """Renders one answer of one endpoint. Events are whole server-sent events."""
+    """Renders the answers to one request of one endpoint. Events are whole server-sent events, `choice` is the number
+    of an answer."""
 
     def opening(self) -> bytes:
-        """Event before the first text; may be empty."""
+        """Events before the first text; may be empty."""
 
-    def chunk(self, piece: Piece) -> bytes: ...
+    def chunk(self, piece: Piece, choice: int) -> bytes: ...
 
-    def closing(self, finish_reason: str, usage: Usage | None) -> bytes:
-        """The end's event, the usage's where given, and the mark of the end."""
+    def end(self, choice: int, finish_reason: str) -> bytes:
+        """The event that ends one answer."""
 
-    def whole(self, pieces: list[Piece], finish_reason: str, usage: Usage) -> bytes:
-        """The body of an answer that is not streamed."""
+    def closing(self, usage: Usage | None) -> bytes:
+        """The usage's event, where given, and the mark of the end."""
+
+    def whole(self, choices: list[Choice], usage: Usage) -> bytes:
+        """The body of answers that are not streamed."""
+
+
+def joined(pieces: list[Piece]) -> Piece:
+    """Put the pieces of an answer together."""
+    return Piece(
+        "".join(piece.text for piece in pieces),
+        tuple(token for piece in pieces for token in piece.ids),
+        tuple(entry for piece in pieces for entry in piece.logprobs),
+    )
+
+
+def around_text(value: Any) -> tuple[bytes, bytes]:
+    """Bytes of an event before and behind its text, which is a NUL in `value`."""
+    start, end = msgspec.json.encode(value).split(b'"\\u0000"')
+    return b"data: " + start, end + b"\n\n"
 
 
 def event(value: Any) -> bytes:

@@ -1,17 +1,18 @@
 """What is written down of a request: that it was asked, how much work it was, and what it takes of its key's limits."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from control.gateway.key_limits import Headers, KeyCharge, KeyLimits
 from control.gateway.meter import Meter, Offer
-from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey
+from control.gateway.wanted import WantedAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Account of one request. It is refused or closed once."""
+    """Account of one answer. It is refused or closed once."""
 
     offer: Offer
     taken: KeyCharge | None
@@ -30,15 +31,25 @@ class RequestAccounts:
         self._limits = KeyLimits()
         self._loop = asyncio.get_running_loop()
 
-    def open(
-        self, model: ModelEntry, key: AccessKey | None, prompt_tokens: int, max_tokens: int, *, is_retry: bool
-    ) -> Entry:
-        """Raises ApiError 429 for a key at its limit: what it asks beyond that is no demand to be planned for."""
-        served = model.served
-        output = self._meter.expected_output(model.id, served.mean_output_tokens, max_tokens)
-        taken = self._limits.take(key, prompt_tokens + output, self._loop.time())
-        kind = (served.fleet, model.id, "" if key is None else key.project)
-        return Entry(self._meter.offer(kind, prompt_tokens, output, is_new=not is_retry), taken)
+    def open(self, wanted: Sequence[WantedAnswer], key: AccessKey | None, *, is_retry: bool) -> list[Entry]:
+        """Open an account for each answer. Raises ApiError 429 for a key at its limit, which takes all of them or none:
+        what it asks beyond that is no demand to be planned for."""
+        outputs = [
+            self._meter.expected_output(one.model.id, one.model.served.mean_output_tokens, one.max_tokens)
+            for one in wanted
+        ]
+        tokens = [len(one.prompt) + output for one, output in zip(wanted, outputs, strict=True)]
+        taken = self._limits.take(key, sum(tokens), self._loop.time(), len(wanted))
+        project = "" if key is None else key.project
+        return [
+            Entry(
+                self._meter.offer(
+                    (one.model.served.fleet, one.model.id, project), len(one.prompt), output, is_new=not is_retry
+                ),
+                None if taken is None else replace(taken, tokens=own),
+            )
+            for one, output, own in zip(wanted, outputs, tokens, strict=True)
+        ]
 
     def refuse(self, entry: Entry) -> None:
         """Note that it was refused for want of capacity."""

@@ -1,14 +1,16 @@
 """The port between text and tokens, and the adapter over Hugging Face `tokenizers`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.decoders import DecodeStream
 
 from control.gateway.chat_template import ChatMessage, ChatTemplate
 from control.gateway.sampling_defaults import PLAIN, SamplingDefaults
+
+_NONE: Mapping[str, Any] = {}
 
 
 class TextStream(Protocol):
@@ -38,8 +40,13 @@ class Tokenizer(Protocol):
     def encode(self, texts: Sequence[str], is_rendered: bool) -> list[tuple[int, ...]]:
         """Plain prompts get the tokens that the model wants around one; a rendered conversation has them."""
 
-    def render(self, messages: Sequence[ChatMessage]) -> str:
-        """A conversation, up to where the assistant's answer begins; raises ChatTemplateError."""
+    def render(
+        self, messages: Sequence[ChatMessage], arguments: Mapping[str, Any] = _NONE, *, opens_answer: bool = True
+    ) -> str:
+        """A conversation, as `ChatTemplate.render` has it; raises ChatTemplateError."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of tokens, special ones included."""
 
     def token_text(self, token: int) -> str:
         """Text of one token alone, for log-probabilities; part of a character shows as U+FFFD."""
@@ -67,8 +74,13 @@ class TokenizerFiles:
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=not is_rendered)
         return [(*before, *encoding.ids) for encoding in encodings]
 
-    def render(self, messages: Sequence[ChatMessage]) -> str:
-        return (self.chat or ChatTemplate.missing()).render(messages)
+    def render(
+        self, messages: Sequence[ChatMessage], arguments: Mapping[str, Any] = _NONE, *, opens_answer: bool = True
+    ) -> str:
+        return (self.chat or ChatTemplate.missing()).render(messages, arguments, opens_answer=opens_answer)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def token_text(self, token: int) -> str:
         return str(self.tokenizer.decode([token], skip_special_tokens=False))

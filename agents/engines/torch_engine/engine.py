@@ -19,6 +19,7 @@ from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part, lent_part
+from agents.engines.torch_engine.logit_rules import RuledRequests
 from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE, Shard
@@ -85,6 +86,7 @@ class TorchEngine:
         self._stage: DecoderStage | None = stage
         self._cache = cache
         self._copies = CopyStream(facts.device)
+        self._ruled = RuledRequests()
         self.wrote: Wrote = lambda _end_layer: None
 
     @property
@@ -101,6 +103,8 @@ class TorchEngine:
             stage.assist(rows.new_empty(0, self.facts.hidden_size, dtype=self.facts.dtype, device=self.facts.device))
             return StepOutput()
         check_batch(self.facts, batch, rows, self._cache.tokens)
+        if stage.head is not None:
+            self._ruled.begin(batch, self.facts.device)
         self._cache.grow(batch)
         marks, held = self._copies.begin([request.id for request in batch.requests]), self.facts.held
         is_decode = all(request.tokens == 1 for request in batch.requests)  # over soon: told of as a whole
@@ -114,10 +118,11 @@ class TorchEngine:
         self._cache.advance(batch)
         if stage.head is None:
             return StepOutput(hidden=hidden)
-        return StepOutput(samples=sample_ends(batch, hidden, stage.head))
+        return StepOutput(samples=sample_ends(batch, hidden, stage.head, self._ruled))
 
     def free(self, request_id: str) -> None:
         self._cache.free(request_id)
+        self._ruled.forget(request_id)
         self._copies.forget(request_id)
 
     def reserve(self, request_id: str, tokens: int) -> None:

@@ -7,6 +7,7 @@ import torch
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.sampling import GREEDY, Sampling
 from agents.engines.step_output import Sample
+from agents.engines.torch_engine.logit_rules import RuledChoices, RuledRequests, without_unlikely
 
 FIRST_LOOK = 512
 """Tokens that hold the top-p share nearly always; a flatter distribution is sorted whole."""
@@ -14,29 +15,40 @@ _MASK = (1 << 64) - 1
 
 
 def sample_ends(
-    batch: StepBatch, hidden: torch.Tensor, head: Callable[[torch.Tensor], torch.Tensor]
+    batch: StepBatch, hidden: torch.Tensor, head: Callable[[torch.Tensor], torch.Tensor], ruled: RuledRequests
 ) -> tuple[Sample, ...]:
     """Sample after the last row of each request that asks for a token. `hidden`: rows of the whole batch; `head`: the
-    logits of the rows that it is given."""
+    logits of the rows that it is given; `ruled`: has begun the batch, and learns what is chosen."""
     asking = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
     if not asking:
         return ()
     ends = torch.tensor([request.tokens for request in batch.requests]).cumsum(0) - 1
-    return sample([batch.requests[i] for i in asking], head(hidden[ends[asking].to(hidden.device)]))
+    return sample([batch.requests[i] for i in asking], head(hidden[ends[asking].to(hidden.device)]), ruled)
 
 
-def sample(requests: list[StepRequest], logits: torch.Tensor) -> tuple[Sample, ...]:
+def sample(requests: list[StepRequest], logits: torch.Tensor, ruled: RuledRequests) -> tuple[Sample, ...]:
     """One token for each request from its row of `logits` (requests, vocabulary) fp32."""
     greedy = logits.argmax(dim=-1).tolist()
     samples = []
     for row, request in enumerate(requests):
-        sampling = request.sampling or GREEDY
-        token = greedy[row]
-        if sampling.temperature > 0:
-            token = drawn(logits[row], sampling, request.position + request.tokens)
+        sampling, own = request.sampling or GREEDY, ruled.get(request.id)
+        token, position = greedy[row], request.position + request.tokens
+        if own is not None:
+            token = chosen(own, logits[row], sampling, position)
+        elif sampling.temperature > 0:
+            token = drawn(logits[row], sampling, position)
         logprob, alternatives = _logprobs(logits[row], token, sampling.logprobs)
         samples.append(Sample(request.id, token, token in sampling.stop_token_ids, logprob, alternatives))
     return tuple(samples)
+
+
+def chosen(own: RuledChoices, logits: torch.Tensor, sampling: Sampling, position: int) -> int:
+    """The token at `position` by a request's rules, which count it. `logits` (vocabulary) fp32: as the model gives
+    them."""
+    chances, is_drawn = own.ruled(logits, position), sampling.temperature > 0
+    token = drawn(chances, sampling, position, own.rules.min_p) if is_drawn else int(chances.argmax())
+    own.add(token)
+    return token
 
 
 def uniform(seed: int, position: int) -> float:
@@ -54,13 +66,14 @@ def _mixed(value: int) -> int:
     return value ^ value >> 31
 
 
-def drawn(logits: torch.Tensor, sampling: Sampling, position: int) -> int:
-    """The token at `position` of prompt and output, from `logits` (vocabulary) fp32.
+def drawn(logits: torch.Tensor, sampling: Sampling, position: int, min_p: float = 0.0) -> int:
+    """The token at `position` of prompt and output, from `logits` (vocabulary) fp32, which rules have changed already.
 
-    Top-k, then top-p of what that leaves, as vLLM and transformers do; then the token where the cumulated
+    Min-p, top-k, then top-p of what that leaves, as vLLM and transformers do; then the token where the cumulated
     probability, in the order of token ids, passes the draw: two engines whose logits differ in the last digits agree
     but at the very edge of a token's share."""
-    tokens, probabilities = _candidates(logits / sampling.temperature, sampling)
+    scaled = without_unlikely(logits / sampling.temperature, min_p)
+    tokens, probabilities = _candidates(scaled, sampling)
     draw = uniform(sampling.seed, position)
     cumulative = probabilities.cumsum(0, dtype=torch.float64)
     place = int(torch.searchsorted(cumulative, draw * cumulative[-1], right=True))

@@ -21,6 +21,7 @@ from agents.engines.torch_engine.block_table import BLOCK_TOKENS, WindowGroup
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.kv_cache import KvCache
+from agents.engines.torch_engine.logit_rules import RuledRequests
 from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE
@@ -70,6 +71,7 @@ class VllmStageEngine:
         self._config = stage.config
         self._attention = StageAttention(stage, facts, windows)
         self._blocks = _accounts(facts.kv_blocks)
+        self._ruled = RuledRequests()
         self.wrote: Wrote = lambda _end_layer: None
         self._is_decode = False
         for number, layer in enumerate(stage.attention.values()):
@@ -85,16 +87,19 @@ class VllmStageEngine:
     @torch.inference_mode()
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
         check_batch(self.facts, batch, rows, self._blocks.tokens)
+        if self.facts.held.last:
+            self._ruled.begin(batch, self.facts.device)
         self._blocks.grow(batch)
         self._is_decode = all(request.tokens == 1 for request in batch.requests)  # over soon: told of as a whole
         hidden = self._forward(batch, rows)
         self._blocks.advance(batch)
         if not self.facts.held.last:
             return StepOutput(hidden=hidden)
-        return StepOutput(samples=sample_ends(batch, hidden, lambda rows: self._model.compute_logits(rows).float()))
+        return StepOutput(samples=sample_ends(batch, hidden, self._logits, self._ruled))
 
     def free(self, request_id: str) -> None:
         self._blocks.free(request_id)
+        self._ruled.forget(request_id)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         check_new(request_id, tokens, self._blocks.tokens(request_id))
@@ -138,6 +143,9 @@ class VllmStageEngine:
         if self.facts.held.last:
             return output  # type: ignore[no-any-return]
         return output["hidden_states"] + output["residual"]  # type: ignore[no-any-return]
+
+    def _logits(self, rows: torch.Tensor) -> torch.Tensor:
+        return self._model.compute_logits(rows).float()  # type: ignore[no-any-return]
 
     def _written(self, end_layer: int, *_: Any) -> None:
         if not self._is_decode or end_layer == self.facts.held.end:

@@ -9,7 +9,7 @@ from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.kv_part import KvPart, empty_part
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
-from agents.engines.sampling import GREEDY, Sampling
+from agents.engines.sampling import GREEDY, LogitRules, RuledText, Sampling
 from agents.engines.step_output import Sample
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.weights.checkpoint import Checkpoint
@@ -27,6 +27,8 @@ class Running:
     tokens: tuple[int, ...] = ()
     """Sampled so far."""
     sampling: Sampling = GREEDY
+    ruled: RuledText | None = None
+    """Told with its first token."""
 
 
 def cut(layers: Sequence[int]) -> list[LayerRange]:
@@ -50,10 +52,7 @@ class Pipeline:
     def step(self, running: Sequence[Running], chunk: int) -> list[Running]:
         """Each request takes up to `chunk` of its pending tokens; who has none left gets a new one."""
         takes = [r.pending[:chunk] for r in running]
-        requests = tuple(
-            StepRequest(r.id, r.position, len(take), r.sampling if len(take) == len(r.pending) else None)
-            for r, take in zip(running, takes, strict=True)
-        )
+        requests = tuple(_asked(r, len(take)) for r, take in zip(running, takes, strict=True))
         samples = {s.request_id: s for s in self.forward(requests, [t for take in takes for t in take])}
         return [_advanced(r, take, samples.get(r.id)) for r, take in zip(running, takes, strict=True)]
 
@@ -65,8 +64,16 @@ class Pipeline:
                 rows = output.hidden
         return output.samples
 
-    def generate(self, prompt: Sequence[int], tokens: int, chunk: int = 512, sampling: Sampling = GREEDY) -> list[int]:
-        running = Running("only", tuple(prompt), sampling=sampling)
+    def generate(
+        self,
+        prompt: Sequence[int],
+        tokens: int,
+        chunk: int = 512,
+        sampling: Sampling = GREEDY,
+        rules: LogitRules | None = None,
+    ) -> list[int]:
+        ruled = None if rules is None else RuledText(rules, tuple(prompt))
+        running = Running("only", tuple(prompt), sampling=sampling, ruled=ruled)
         while len(running.tokens) < tokens:
             (running,) = self.step([running], chunk)
         self.free("only")
@@ -75,6 +82,14 @@ class Pipeline:
     def free(self, request_id: str) -> None:
         for stage in self.stages:
             stage.free(request_id)
+
+
+def _asked(running: Running, tokens: int) -> StepRequest:
+    """A token is chosen behind the last pending one."""
+    if tokens < len(running.pending):
+        return StepRequest(running.id, running.position, tokens)
+    ruled = None if running.tokens else running.ruled
+    return StepRequest(running.id, running.position, tokens, running.sampling, ruled)
 
 
 def _advanced(running: Running, take: tuple[int, ...], sample: Sample | None) -> Running:

@@ -13,14 +13,13 @@ import pytest
 import torch
 
 from agents.channels.keys import KeyPair
-from agents.engines.sampling import Sampling
-from agents.messages import to_scheduler
 from agents.messages.to_gateway import FinishReason, SchedulerState, Status
-from agents.messages.to_scheduler import AskStatus, Cancel, Generate, Leg, OtherLeg
+from agents.messages.to_scheduler import AskStatus, Cancel, Generate, Leg, OtherLeg, Sampling
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.stage.instances import PATIENCE_S, Gateway, Instance
+from tests.agents.stage.questions import KINDS, expected
 
 POSITIONS = range(1, 17)
 """Tokens of the answer that are made when it is handed over."""
@@ -30,8 +29,7 @@ CUTS = {
     "decode": ((1, 3, 2), ((1.0,), (1.0,), (1.0,))),
     "other": ((6,), ((1.0,),)),
 }
-GREEDY = Sampling(0.0, 1.0, 0, 0)
-WARM = Sampling(0.9, 0.95, 0, 11)
+GREEDY, _, _, WARM = KINDS
 
 
 @dataclass
@@ -58,9 +56,8 @@ class World:
             assert endpoint is not None
             key = self.instances[name].addresses["public_key"]
             others[name] = OtherLeg(name, endpoint, key, f"hand-off {attempt}")
-        how = to_scheduler.Sampling(sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed)
         for name, leg, other in (("prefill", Leg.PREFILL, decode), (decode, Leg.DECODE, "prefill")):
-            what = (str(attempt), "tiny", tuple(prompt), tuple(made), LENGTH, (), how, 600.0, leg, others[other])
+            what = (str(attempt), "tiny", tuple(prompt), tuple(made), LENGTH, (), sampling, 600.0, leg, others[other])
             self.gateways[name].send(Generate(attempt, *what))
         return attempt
 
@@ -113,8 +110,7 @@ def test_handed_over_at_every_position_amid_cancels_and_a_kill_every_token_is_th
     prompts = {at: prompt_of(5 + 9 * (at % 7), at) for at in POSITIONS}
     # Before there are channels: whoever computes for seconds amid them is given up as silent.
     greedy, warm = (
-        {at: whole.generate(prompt, LENGTH, sampling=sampling) for at, prompt in prompts.items()}
-        for sampling in (GREEDY, WARM)
+        {at: expected(whole, prompt, LENGTH, sampling) for at, prompt in prompts.items()} for sampling in (GREEDY, WARM)
     )
 
     async def main() -> None:

@@ -31,6 +31,7 @@ from agents.messages.to_scheduler import (
     Drain,
     Generate,
     Leg,
+    LogitRules,
     OtherLeg,
     Sampling,
     ToScheduler,
@@ -41,6 +42,17 @@ ids = st.lists(st.integers(0, (1 << 24) - 1), max_size=20).map(tuple)
 attempts = st.integers(0, (1 << 53) - 1)
 names = st.text(min_size=1, max_size=64)
 logprobs = st.floats(-1e6, 0)
+penalties = st.floats(-2, 2)
+rules = st.builds(
+    LogitRules,
+    penalties,
+    penalties,
+    st.floats(0.01, 100),
+    st.floats(0, 1),
+    st.lists(st.tuples(st.integers(0, 1000), st.floats(-100, 100)), max_size=5).map(tuple),
+    st.lists(st.integers(0, 1000), max_size=5).map(tuple),
+    st.integers(0, MAX_TOKENS),
+)
 samplings = st.builds(
     Sampling,
     st.floats(0, 100),
@@ -48,6 +60,7 @@ samplings = st.builds(
     st.integers(0, 1000),
     st.integers(0, (1 << 62) - 1),
     st.none() | st.integers(0, 20),
+    st.none() | rules,
 )
 others = st.builds(OtherLeg, names, st.just("tcp://h:1"), st.just("k" * 40), names)
 to_scheduler = st.one_of(
@@ -135,6 +148,19 @@ SAMPLING = Sampling(1.0, 1.0, 0, 1)
         Generate(1, "r", "m", (1,), (), MAX_TOKENS + 1, (), SAMPLING, 1.0),
         Generate(1, "r", "m", (1,), (), 1, tuple(range(65)), SAMPLING, 1.0),
         Generate(1, "r", "m", (1,), (), 1, (), Sampling(-1.0, 1.0, 0, 1), 1.0),
+        Generate(1, "r", "m", (1,), (), 1, (), msgspec.structs.replace(SAMPLING, rules=LogitRules(2.1)), 1.0),
+        Generate(1, "r", "m", (1,), (), 1, (), msgspec.structs.replace(SAMPLING, rules=LogitRules(min_p=1.5)), 1.0),
+        Generate(
+            1,
+            "r",
+            "m",
+            (1,),
+            (),
+            1,
+            (),
+            msgspec.structs.replace(SAMPLING, rules=LogitRules(bias=((1, 0.0),) * 1025)),
+            1.0,
+        ),
         Generate(1, "r", "m", (1,), (), 1, (), SAMPLING, -1.0),
         Generate(1, "r", "m", ("a",), (), 1, (), SAMPLING, 1.0),
         Cancel(-1),

@@ -5,14 +5,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agents.messages.to_gateway import Failed, Finished, TokenRun, Tokens
-from agents.messages.to_scheduler import Generate, Sampling
+from agents.messages.to_scheduler import Generate, LogitRules, Sampling
 from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.orders import Dispatch, GroupStep, Order, ReleaseKv, ReserveKv
+from agents.scheduler.orders import Dispatch, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry
 from templates_lib.values.placement import FULLEST
 
 GREEDY = Sampling(0.0, 1.0, 0, 0)
+COUNTED = (
+    GREEDY,
+    *(Sampling(0.0, 1.0, 0, 0, None, rules) for rules in (LogitRules(0.5), LogitRules(repetition_penalty=2))),
+)
+"""Nothing is counted; tokens of the output are; those of the prompt too."""
 BLOCK_TOKENS = 4
 
 
@@ -26,7 +31,8 @@ def layout(*stages: tuple[float, ...], cap: int = 8, chunk: int = 8, blocks: int
 
 
 def asked(attempt: int, prompt: tuple[int, ...] = (5, 6, 7), max_tokens: int = 8, **options: object) -> Generate:
-    values = {"generated": (), "stop_ids": (), "sampling": GREEDY, "deadline_s": 10.0, **options}
+    sampling = COUNTED[attempt % len(COUNTED)]
+    values = {"generated": (), "stop_ids": (), "sampling": sampling, "deadline_s": 10.0, **options}
     return Generate(attempt, f"r{attempt}", values.pop("model", "m"), prompt, max_tokens=max_tokens, **values)
 
 
@@ -55,6 +61,8 @@ class FakeStages:
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)
     group_of: dict[int, int] = field(default_factory=dict)
     flights: dict[int, tuple[GroupStep, dict[int, Sampled]]] = field(default_factory=dict)
+    ruled: dict[int, tuple[LogitRules, list[int]]] = field(default_factory=dict)
+    """Rules of a run, and the tokens that they count, as the stage that samples knows them."""
     tokens: dict[int, list[int]] = field(default_factory=dict)
     ended: dict[int, list[Finished | Failed]] = field(default_factory=dict)
     coming: dict[int, int] = field(default_factory=dict)
@@ -100,6 +108,7 @@ class FakeStages:
         if isinstance(order, ReleaseKv):
             assert self.places.pop(order.run, order.nodes) == order.nodes
             self.cached.pop(order.run, None)
+            self.ruled.pop(order.run, None)
             self.coming.pop(order.run, None)
             self.releases += 1
             return
@@ -128,9 +137,22 @@ class FakeStages:
             held.extend(entry.token_ids)
             if entry.sampling is not None:
                 samples[entry.run] = Sampled(next_token(tuple(held)))
+                self._count(entry, held, samples[entry.run].token)
         self._check_blocks()
         self.flights[order.number] = (order, samples)
         self.on_step(order)
+
+    def _count(self, entry: StepEntry, held: list[int], chosen: int) -> None:
+        """Told once what the rules of a run are and what it has had, a stage knows it from then on."""
+        assert entry.sampling is not None
+        assert entry.sampling.rules is None
+        if entry.ruled is not None:
+            assert entry.run not in self.ruled
+            self.ruled[entry.run] = entry.ruled.rules, [*entry.ruled.prompt, *entry.ruled.output]
+        if entry.run in self.ruled:
+            rules, known = self.ruled[entry.run]
+            assert known == (held if rules.counts_prompt else held[len(held) - len(known) :])
+            known.append(chosen)
 
     def _check_limits(self, step: GroupStep) -> None:
         requests: Counter[tuple[int, int]] = Counter()

@@ -17,7 +17,7 @@ from agents.weights.source import record_checksums
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.stage.instances import Gateway, Instance, play
-from tests.agents.stage.questions import GREEDY, WARM, asked, expected
+from tests.agents.stage.questions import GREEDY, KINDS, WARM, asked, expected
 from tests.hub_server import Hub, files_of, serving, use
 
 
@@ -38,20 +38,20 @@ def straight(checkpoint: Path, tmp_path: Path) -> Iterator[Instance]:
 
 
 def test_requests_that_come_and_go_get_the_tokens_of_one_engine(parallel: Instance, whole: Pipeline) -> None:
-    requests = {n: (prompt_of(5 + 9 * n, n), 6 + 3 * n, WARM if n % 3 == 2 else GREEDY) for n in range(10)}
+    requests = {n: (prompt_of(5 + 9 * n, n), 6 + 3 * n, KINDS[n % 4]) for n in range(10)}
     answers = {n: expected(whole, *request) for n, request in requests.items()}
-    resumed = answers[4][:7]
+    resumed = answers[5][:7]
 
     async def scenario(gateway: Gateway) -> None:
         gateway.send(*(asked(n, *request) for n, request in requests.items()))
-        gateway.send(asked(50, prompt_of(20, 50), 200), asked(51, *requests[4], tuple(resumed)))
+        gateway.send(asked(50, prompt_of(20, 50), 200), asked(51, *requests[5], tuple(resumed)))
         await gateway.until(lambda: gateway.tokens(50))
         gateway.send(Cancel(50))
         await gateway.until(lambda: gateway.ends().keys() >= {*requests, 51})
         assert all(isinstance(end, Finished) for end in gateway.ends().values())
         for n, tokens in answers.items():
             assert gateway.tokens(n) == tokens, f"request {n}"
-        assert resumed + gateway.tokens(51) == answers[4]
+        assert resumed + gateway.tokens(51) == answers[5]
         await gateway.until(lambda: gateway.status().running == 0)
         assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
 

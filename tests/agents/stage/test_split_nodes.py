@@ -12,7 +12,7 @@ from agents.messages.to_scheduler import AskStats
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import assert_same, prompt_of, reference, save_model
 from tests.agents.stage.instances import Gateway, Instance, Split, play
-from tests.agents.stage.questions import GREEDY, WARM, asked, expected
+from tests.agents.stage.questions import KINDS, asked, expected
 
 TOKENS = 12
 
@@ -27,7 +27,7 @@ def mixed(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def test_parts_and_replicas_beside_plain_nodes_give_the_tokens_of_one_engine(mixed: Instance, whole: Pipeline) -> None:
-    requests = {n: (prompt_of(5 + 9 * n, n), 6 + 2 * n, WARM if n % 3 == 2 else GREEDY) for n in range(12)}
+    requests = {n: (prompt_of(5 + 9 * n, n), 6 + 2 * n, KINDS[n % 4]) for n in range(12)}
     answers = {n: expected(whole, *request) for n, request in requests.items()}
 
     async def scenario(gateway: Gateway) -> None:

@@ -13,7 +13,7 @@ from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.hand_off.fleet import QUICK, Fleet
 from tests.agents.stage.instances import Gateway, Instance, Split, play
-from tests.agents.stage.questions import GREEDY, WARM, asked, expected
+from tests.agents.stage.questions import KINDS, asked, expected
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
 
@@ -42,7 +42,7 @@ def test_a_request_handed_from_stages_to_stages_gets_the_tokens_of_one_engine(fl
 
 def test_one_pipeline_of_both_engines_answers_as_one_engine(fleet: Fleet, whole: Pipeline) -> None:
     """Whole requests on the instance that decodes; some wait, one is preempted or cancelled."""
-    requests = {n: (prompt_of(3 + 9 * n, n), 6 + 3 * n, WARM if n % 3 == 2 else GREEDY) for n in range(10)}
+    requests = {n: (prompt_of(3 + 9 * n, n), 6 + 3 * n, KINDS[n % 4]) for n in range(10)}
     answers = {n: expected(whole, *request) for n, request in requests.items()}
 
     async def scenario(gateway: Gateway) -> None:

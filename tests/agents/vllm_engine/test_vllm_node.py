@@ -15,7 +15,7 @@ from agents.weights.source import open_checkpoint, record_checksums
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, VOCABULARY, assert_same, prompt_of, reference, save_model
 from tests.agents.stage.instances import Gateway, play
-from tests.agents.stage.questions import WARM, asked, expected
+from tests.agents.stage.questions import RULED, RULES, WARM, asked, expected
 from tests.agents.vllm_engine.nodes import KV_BLOCKS, VllmNode
 
 pytestmark = pytest.mark.needs("vllm")
@@ -92,11 +92,11 @@ def test_greedy_tokens_are_those_of_transformers(node: VllmNode, model: tuple[Pr
     play(node, scenario)
 
 
-def test_a_draw_depends_on_seed_and_position_as_in_our_engine(
+def test_a_choice_depends_on_seed_position_and_tokens_so_far_as_in_our_engine(
     node: VllmNode, model: tuple[PreTrainedModel, Path]
 ) -> None:
     whole = Pipeline.load(open_checkpoint(model[1]), [LAYERS])
-    kinds = {1: WARM, 2: Sampling(1.3, 1.0, 0, 77), 3: Sampling(0.6, 0.8, 0, 5)}
+    kinds = {1: WARM, 2: Sampling(1.3, 1.0, 0, 77), 3: Sampling(0.6, 0.8, 0, 5, None, RULES), 4: RULED}
     answers = {n: expected(whole, prompt_of(20, n), 24, chosen) for n, chosen in kinds.items()}
 
     async def scenario(gateway: Gateway) -> None:

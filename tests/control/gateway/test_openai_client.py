@@ -76,7 +76,7 @@ def test_characters_of_several_tokens_arrive_whole(world: World):
     assert "�" not in "".join(pieces)
 
 
-def test_a_prompt_may_be_tokens_or_a_list_of_one(world: World):
+def test_a_prompt_may_be_text_tokens_or_a_list_of_one(world: World):
     client = world.client()
     as_text = client.completions.create(model=MODEL, prompt=["xyz"], max_tokens=6)
     tokens = client.completions.create(model=MODEL, prompt=[5, 6, 7], max_tokens=6)

@@ -1,0 +1,41 @@
+"""A model as `/v1/models` lists it, with its context and what a million of its tokens cost now."""
+
+from math import inf
+
+from control.gateway.model_entry import ModelEntry
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+def model_object(model: ModelEntry) -> dict[str, object]:
+    return {
+        "id": model.id,
+        "object": "model",
+        "created": model.served.created,
+        "owned_by": "medley",
+        # What any prompt and answer may have together: a client that keeps to it is never refused for its length.
+        "max_model_len": model.served.most_prompt_tokens,
+        "context_tokens": model.served.context_tokens,
+        "usd_per_million_tokens": usd_per_million_tokens(model),
+    }
+
+
+def usd_per_million_tokens(model: ModelEntry) -> float | None:
+    """Dollars for a million tokens, prompts and answers of mean requests together, were the instances that can be used
+    now busy all the time. None: the table does not say what all of them cost, or nothing can be used."""
+    served, unusable = model.served, model.unusable
+    members = [member for member in served.routing.members if member.id not in unusable]
+    # An executor of a unit shares the price of its instance with others: what is its own, the table does not say.
+    if not members or any(member.usd_per_hour <= 0 or "/" in member.id for member in members):
+        return None
+    requests_per_s = min(
+        (
+            rate.units_per_s / (rate.leg.units_per_request * rate.share)
+            for rate in served.routing.rates(unusable)
+            if rate.share > 0
+        ),
+        default=0.0,
+    )
+    tokens_per_hour = requests_per_s * (served.mean_prompt_tokens + served.mean_output_tokens) * _SECONDS_PER_HOUR
+    price = sum(member.usd_per_hour for member in members) * 1e6 / tokens_per_hour if tokens_per_hour > 0 else inf
+    return round(price, 6) if price < inf else None

@@ -1,0 +1,115 @@
+"""The answers that a request wants, each with its prompt in tokens, its length and how its tokens are chosen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agents.messages.to_scheduler import Sampling
+from control.gateway.api_error import bad_request, unknown_model, unsupported
+from control.gateway.chat_template import ChatTemplateError
+from control.gateway.generation_params import Conversation, GenerationParams, Prompt
+from control.gateway.model_entry import ModelEntry
+
+_MOST_STOP_IDS = 64
+"""Of a model and a request together: what a scheduler takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAnswer:
+    model: ModelEntry
+    """Part of the model with instances for prompts of this length."""
+    prompt: tuple[int, ...]
+    max_tokens: int
+    stop_ids: tuple[int, ...]
+    sampling: Sampling
+    is_first: bool
+    """The first answer to its prompt: usage counts a prompt once, however many answers it has."""
+
+
+async def wanted_answers(params: GenerationParams, models: Mapping[str, ModelEntry]) -> list[WantedAnswer]:
+    """All answers to the first prompt, then those to the next. Raises ApiError."""
+    model = _model(params, models)
+    wanted: list[WantedAnswer] = []
+    for prompt in params.prompts:
+        tokens = await prompt_tokens(prompt, model)
+        part = models.get(model.served.longer, model) if _is_long(model, len(tokens)) else model
+        most = _room(params, prompt, part, len(tokens))
+        stop_ids = () if params.ignores_eos else part.tokenizer.stop_ids
+        stop_ids = tuple(dict.fromkeys((*stop_ids, *params.stop_token_ids)))
+        if len(stop_ids) > _MOST_STOP_IDS:
+            own = len(part.tokenizer.stop_ids)
+            raise bad_request(
+                f"`stop_token_ids`: at most {_MOST_STOP_IDS - own} beside the model's own", "stop_token_ids"
+            )
+        for choice in range(params.choices):
+            sampling = params.sampling.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
+            wanted.append(WantedAnswer(part, tokens, most, stop_ids, sampling, choice == 0))
+    return wanted
+
+
+async def prompt_tokens(prompt: Prompt, model: ModelEntry) -> tuple[int, ...]:
+    """Raises ApiError for what cannot be a prompt."""
+    tokenizer = model.tokenizer
+    try:
+        if isinstance(prompt, tuple):
+            tokens = prompt
+        elif isinstance(prompt, str):
+            tokens = await model.encoder.encode(prompt, is_rendered=False)
+        else:
+            text = tokenizer.render(prompt.messages, prompt.arguments)
+            tokens = await model.encoder.encode(text, is_rendered=True)
+    except ChatTemplateError as error:
+        raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
+    if not tokens:
+        raise bad_request("The prompt is empty", "prompt")
+    if isinstance(prompt, tuple):
+        check_tokens(tokens, model, "prompt")
+    return tokens
+
+
+def check_tokens(tokens: tuple[int, ...], model: ModelEntry, param: str) -> None:
+    """Raises ApiError for tokens that the model does not have."""
+    size = model.tokenizer.vocabulary_size
+    if not all(0 <= token < size for token in tokens):
+        raise bad_request(f"`{param}`: tokens of this model are 0 to {size - 1}", param)
+
+
+def _model(params: GenerationParams, models: Mapping[str, ModelEntry]) -> ModelEntry:
+    model = models.get(params.model)
+    if model is None:
+        raise unknown_model(params.model, models)
+    top, most = params.sampling.top_logprobs, model.served.max_top_logprobs
+    if top is not None and (most is None or top > most):
+        why = "the engine of this model has none" if most is None else f"at most {most} alternatives can be had"
+        raise unsupported("logprobs", why)
+    check_tokens(tuple(token for token, _ in params.sampling.bias), model, "logit_bias")
+    return model
+
+
+def _is_long(model: ModelEntry, prompt_tokens: int) -> bool:
+    """Whether prompts of this length are for another part of the model."""
+    return bool(model.served.longer) and prompt_tokens > model.served.max_prompt_tokens
+
+
+def _room(params: GenerationParams, prompt: Prompt, model: ModelEntry, prompt_tokens: int) -> int:
+    """Tokens that the answer may have. Raises ApiError."""
+    context, param = model.served.context_tokens, "messages" if isinstance(prompt, Conversation) else "prompt"
+    room, most = context - prompt_tokens, model.served.most_prompt_tokens
+    if most < prompt_tokens < context:
+        raise bad_request(
+            f"This model's instances have room for prompts of {most} tokens; this has {prompt_tokens}. Shorten it.",
+            param,
+            "context_length_exceeded",
+        )
+    if room < 1 or (params.max_tokens or 1) > room:
+        asked = f" and {params.max_tokens} for the answer" if room >= 1 else ""
+        raise bad_request(
+            f"This model's context is {context} tokens; the prompt has {prompt_tokens}{asked}. Ask for less.",
+            param,
+            "context_length_exceeded",
+        )
+    answer, least = params.max_tokens or room, params.sampling.min_tokens
+    if least > answer:
+        raise bad_request(
+            f"`min_tokens` is {least}, and the answer may have {answer} tokens: ask for fewer", "min_tokens"
+        )
+    return answer
