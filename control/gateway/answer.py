@@ -10,14 +10,14 @@ from control.gateway.call import Call, News
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.reply import Piece, Usage
 from control.gateway.stop_strings import StopStrings
-from control.gateway.tokenizer import Tokenizer
+from control.gateway.tokenizer import TextStream
 
 
 class Answer:
     def __init__(
         self,
         call: Call,
-        tokenizer: Tokenizer,
+        text: TextStream,
         stop: tuple[str, ...],
         min_tokens: int,
         dispatcher: Dispatcher,
@@ -27,7 +27,7 @@ class Answer:
         monotonic clock."""
         self._call = call
         self._min_tokens = min_tokens
-        self._text = tokenizer.open_stream()
+        self._text = text
         self._stop = StopStrings(stop)
         self._dispatcher = dispatcher
         self._tokens = 0

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -15,15 +16,16 @@ from agents.tracing.trace_parent import read_trace_parent
 from control.gateway.access import check_access
 from control.gateway.api_error import ApiError, unavailable, unknown_model
 from control.gateway.bodies import ChatBody, CompletionBody, DetokenizeBody, TokenizeBody, read_body
-from control.gateway.chat_reply import ChatReply
 from control.gateway.chat_request import chat_params
 from control.gateway.completion_reply import CompletionReply
 from control.gateway.completion_request import completion_params
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
+from control.gateway.generation_params import Conversation
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_object import model_object
+from control.gateway.parsed_chat_reply import chat_reply
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tokenizing import detokenize, tokenize
@@ -128,7 +130,10 @@ class GatewayApp:
 
     async def _chat(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), ChatBody)
-        await self._generation.serve(chat_params(body), exchange, ChatReply)
+        params = chat_params(body)
+        (asked,) = params.prompts
+        tools = asked.tools if isinstance(asked, Conversation) else None
+        await self._generation.serve(params, exchange, partial(chat_reply, tools))
 
     async def _tokenize(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), TokenizeBody)

@@ -1,6 +1,6 @@
 """Request bodies as JSON: types and bounds of every field; an unknown field is an error, not a surprise later."""
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -16,6 +16,8 @@ MAX_STOP_TOKENS = 32
 MAX_CHOICES = 128
 """Answers to one request: prompts times `n`."""
 MAX_TEMPLATE_ARGUMENTS = 64
+MAX_TOOLS = 128
+"""OpenAI's own limit."""
 _MAX_NAME = 200
 """Length of a field's name that a client made up, in the answer that refuses it."""
 
@@ -78,15 +80,54 @@ class ContentPart(Struct):
     text: str | None = None
 
 
+class CalledFunction(Struct):
+    name: _Name
+    arguments: str
+    """JSON."""
+
+
+class Called(Struct):
+    """A call in an assistant's earlier answer."""
+
+    function: CalledFunction
+    id: _Name | None = None
+    type: str | None = None
+
+
+class ToolFunction(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.\-]{1,64}\Z")]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+    """Accepted; arguments are as the model writes them."""
+
+
+class Tool(Struct, forbid_unknown_fields=True):
+    type: Literal["function"]
+    function: ToolFunction
+
+
+class NamedFunction(Struct):
+    name: _Name
+
+
+class NamedTool(Struct):
+    type: Literal["function"]
+    function: NamedFunction
+
+
 class Message(Struct, kw_only=True, forbid_unknown_fields=True):
     role: _Name
     content: str | list[ContentPart] | None = None
     name: _Name | None = None
     refusal: str | None = None
-    """Field of an assistant's earlier answer, as clients send answers back; these are accepted when empty."""
-    tool_calls: list[Any] | None = None
+    """Field of an assistant's earlier answer, as clients send answers back, and as `audio` accepted when empty."""
+    tool_calls: Annotated[list[Called], Meta(max_length=MAX_TOOLS)] | None = None
     function_call: Any = None
-    tool_call_id: str | None = None
+    tool_call_id: _Name | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    """Another name of `reasoning`."""
     audio: Any = None
     annotations: list[Any] | None = None
 
@@ -97,8 +138,8 @@ class ChatBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     response_format: dict[str, Any] | None = None
-    tools: list[Any] | None = None
-    tool_choice: Any = None
+    tools: Annotated[list[Tool], Meta(max_length=MAX_TOOLS)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = None
     functions: list[Any] | None = None
     function_call: Any = None
@@ -118,6 +159,7 @@ class TokenizeBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Put around a prompt what the model wants around one; a template has done it for messages."""
     add_generation_prompt: bool = True
     return_token_strs: bool = False
+    tools: Annotated[list[Tool], Meta(max_length=MAX_TOOLS)] | None = None
     chat_template_kwargs: TemplateArguments | None = None
 
 

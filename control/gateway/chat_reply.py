@@ -10,6 +10,8 @@ from control.gateway.tokenizer import Tokenizer
 
 
 class ChatReply:
+    shows_special = False
+
     def __init__(
         self,
         id_: str,
@@ -25,20 +27,20 @@ class ChatReply:
         self._head: dict[str, Any] = {"id": f"chatcmpl-{id_}", "created": created, "model": model}
         if service_tier is not None:
             self._head["service_tier"] = service_tier
-        self._around = [around_text(self._event({"content": "\0"}, choice)) for choice in range(choices)]
+        self._around = [around_text(self.event({"content": "\0"}, choice)) for choice in range(choices)]
 
     def opening(self) -> bytes:
         first = {"role": "assistant", "content": ""}
-        return b"".join(event(self._event(first, choice)) for choice in range(len(self._around)))
+        return b"".join(event(self.event(first, choice)) for choice in range(len(self._around)))
 
     def chunk(self, piece: Piece, choice: int) -> bytes:
         if piece.logprobs:
-            return event(self._event({"content": piece.text}, choice, self._logprobs([piece])))
+            return event(self.event({"content": piece.text}, choice, self.logprobs([piece])))
         before, after = self._around[choice]
         return before + msgspec.json.encode(piece.text) + after
 
     def end(self, choice: int, finish_reason: str) -> bytes:
-        return event(self._event({}, choice, None, finish_reason))
+        return event(self.event({}, choice, None, finish_reason))
 
     def closing(self, usage: Usage | None) -> bytes:
         if usage is None:
@@ -47,26 +49,27 @@ class ChatReply:
         return event(head | {"choices": [], "usage": usage.as_json()}) + DONE
 
     def whole(self, choices: list[Choice], usage: Usage) -> bytes:
-        answers = [
-            {
-                "index": n,
-                "message": {"role": "assistant", "content": joined(one.pieces).text, "refusal": None},
-                "logprobs": self._logprobs(one.pieces),
-                "finish_reason": one.finish_reason,
-            }
-            for n, one in enumerate(choices)
-        ]
-        answer = self._head | {"object": "chat.completion", "choices": answers, "usage": usage.as_json()}
-        return msgspec.json.encode(answer)
+        messages = [{"role": "assistant", "content": joined(one.pieces).text, "refusal": None} for one in choices]
+        return msgspec.json.encode(self.answer(messages, choices, [one.finish_reason for one in choices], usage))
 
-    def _event(
+    def answer(
+        self, messages: list[dict[str, Any]], choices: list[Choice], reasons: list[str], usage: Usage
+    ) -> dict[str, Any]:
+        """The body of an answer, of messages and the reasons why they end."""
+        answers = [
+            {"index": n, "message": message, "logprobs": self.logprobs(one.pieces), "finish_reason": reason}
+            for n, (message, one, reason) in enumerate(zip(messages, choices, reasons, strict=True))
+        ]
+        return self._head | {"object": "chat.completion", "choices": answers, "usage": usage.as_json()}
+
+    def event(
         self, delta: dict[str, Any], choice: int, logprobs: Any = None, finish_reason: str | None = None
     ) -> dict[str, Any]:
         part = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
         usage = {"usage": None} if self._with_usage else {}
         return self._head | {"object": "chat.completion.chunk", "choices": [part]} | usage
 
-    def _logprobs(self, pieces: list[Piece]) -> dict[str, Any] | None:
+    def logprobs(self, pieces: list[Piece]) -> dict[str, Any] | None:
         content = [
             self._token(token, entry.chosen) | {"top_logprobs": [self._token(*other) for other in entry.top]}
             for piece in pieces

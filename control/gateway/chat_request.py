@@ -3,26 +3,29 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from control.gateway.api_error import bad_request, unsupported
-from control.gateway.bodies import ChatBody, Message
+from control.gateway.bodies import Called, ChatBody, Message, NamedTool, Tool
 from control.gateway.chat_template import RESERVED, ChatMessage
 from control.gateway.generation_params import (
     Conversation,
     GenerationParams,
+    Tools,
     check_common,
     sampling_of,
     stop_tokens_of,
     stops_of,
 )
 
-_ROLES = ("system", "developer", "user", "assistant")
+_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def chat_params(body: ChatBody) -> GenerationParams:
     """Raises ApiError."""
     check_common(body, 1)
-    if body.tools or body.functions:
-        raise unsupported("tools" if body.tools else "functions", "models answer in text only")
+    if body.functions:
+        raise unsupported("functions", "they are `tools` now")
     if body.response_format is not None and body.response_format.get("type") != "text":
         raise unsupported("response_format", 'only {"type": "text"} is')
     if body.modalities not in (None, ["text"]):
@@ -31,7 +34,7 @@ def chat_params(body: ChatBody) -> GenerationParams:
         raise bad_request("`top_logprobs` needs `logprobs: true`", "top_logprobs")
     return GenerationParams(
         model=body.model,
-        prompts=(conversation(body.messages, body.chat_template_kwargs),),
+        prompts=(conversation(body.messages, body.chat_template_kwargs, _chosen_tools(body)),),
         choices=body.n or 1,
         sampling=sampling_of(body, (body.top_logprobs or 0) if body.logprobs else None),
         max_tokens=body.max_completion_tokens or body.max_tokens,
@@ -44,7 +47,7 @@ def chat_params(body: ChatBody) -> GenerationParams:
     )
 
 
-def conversation(messages: Sequence[Message], arguments: Mapping[str, Any] | None) -> Conversation:
+def conversation(messages: Sequence[Message], arguments: Mapping[str, Any] | None, tools: Tools | None) -> Conversation:
     """`arguments`: for the model's template. Raises ApiError."""
     taken = sorted(RESERVED.intersection(arguments or ()))
     if taken:
@@ -52,15 +55,72 @@ def conversation(messages: Sequence[Message], arguments: Mapping[str, Any] | Non
             f"`chat_template_kwargs` may not name {', '.join(taken)}: the conversation has fields of its own",
             "chat_template_kwargs",
         )
-    return Conversation([_message(message, index) for index, message in enumerate(messages)], arguments or {})
+    return Conversation([_message(message, index) for index, message in enumerate(messages)], arguments or {}, tools)
+
+
+def tools_of(tools: Sequence[Tool] | None, *, is_parallel: bool = True) -> Tools | None:
+    """None where there are none. Raises ApiError."""
+    if not tools:
+        return None
+    names = [tool.function.name for tool in tools]
+    if len(set(names)) < len(names):
+        raise bad_request("`tools`: each has a name of its own", "tools")
+    shown = [msgspec.structs.replace(tool.function, strict=None) for tool in tools]
+    definitions = ({"type": "function", "function": msgspec.to_builtins(function)} for function in shown)
+    return Tools(tuple(definitions), is_parallel)
+
+
+def _chosen_tools(body: ChatBody) -> Tools | None:
+    """Tools that the answer may call. Raises ApiError."""
+    tools = tools_of(body.tools, is_parallel=body.parallel_tool_calls is not False)
+    choice = body.tool_choice
+    if choice in (None, "auto"):
+        return tools
+    if choice == "none":
+        return None
+    if tools is None:
+        raise bad_request("`tool_choice` needs `tools`", "tool_choice")
+    if isinstance(choice, NamedTool) and choice.function.name not in tools.names:
+        raise bad_request(f"`tool_choice`: there is no tool `{choice.function.name}` in `tools`", "tool_choice")
+    raise unsupported(
+        "tool_choice", "models are not held to a call; send `auto`, with that tool alone, and ask for it in a message"
+    )
 
 
 def _message(message: Message, index: int) -> ChatMessage:
-    if message.role not in _ROLES or message.tool_calls or message.function_call or message.audio:
+    if message.role not in _ROLES or message.function_call or message.audio:
         raise bad_request(f"`messages[{index}]`: only text of {', '.join(_ROLES)} is supported", "messages")
-    role = "system" if message.role == "developer" else message.role
-    plain = {"role": role, "content": _text(message, index)}
-    return plain if message.name is None else {**plain, "name": message.name}
+    if message.tool_calls and message.role != "assistant":
+        raise bad_request(f"`messages[{index}].tool_calls`: only an assistant calls tools", "messages")
+    shown: ChatMessage = {
+        "role": "system" if message.role == "developer" else message.role,
+        "content": _text(message, index),
+    }
+    if message.name is not None:
+        shown["name"] = message.name
+    if message.tool_call_id is not None:
+        shown["tool_call_id"] = message.tool_call_id
+    if message.tool_calls:
+        shown["tool_calls"] = [
+            _call(call, f"messages[{index}].tool_calls[{n}]") for n, call in enumerate(message.tool_calls)
+        ]
+    reasoning = message.reasoning or message.reasoning_content
+    if reasoning:  # templates differ in the name
+        shown |= {"reasoning": reasoning, "reasoning_content": reasoning, "thinking": reasoning}
+    return shown
+
+
+def _call(call: Called, where: str) -> dict[str, Any]:
+    """Templates want arguments as an object."""
+    try:
+        arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(
+            f"`{where}.function.arguments` is no JSON object ({error}); send the call as it was made, or leave it out",
+            "messages",
+        ) from None
+    function = {"name": call.function.name, "arguments": arguments}
+    return {"type": "function", "function": function} | ({} if call.id is None else {"id": call.id})
 
 
 def _text(message: Message, index: int) -> str:

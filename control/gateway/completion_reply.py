@@ -10,6 +10,8 @@ from control.gateway.tokenizer import Tokenizer
 
 
 class CompletionReply:
+    shows_special = False
+
     def __init__(
         self,
         id_: str,

@@ -111,10 +111,11 @@ class Generation:
                 for one, held in zip(wanted, was_held, strict=True)
             ]
             gone.add_done_callback(lambda _: self._end(calls, client_left()))
+            streams = [one.model.tokenizer.open_stream(shows_special=reply.shows_special) for one in wanted]
             least = params.sampling.min_tokens
             answers = [
-                Answer(call, one.model.tokenizer, params.stop, least, self._dispatcher, started_s)
-                for one, call in zip(wanted, calls, strict=True)
+                Answer(call, stream, params.stop, least, self._dispatcher, started_s)
+                for call, stream in zip(calls, streams, strict=True)
             ]
             deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, calls, _too_long())
             try:

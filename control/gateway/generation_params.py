@@ -15,10 +15,25 @@ _SEEDS = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
+class Tools:
+    """Tools that an answer may call."""
+
+    definitions: tuple[dict[str, Any], ...]
+    """As JSON objects, for the model's template."""
+    is_parallel: bool
+    """An answer may have several calls."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(each["function"]["name"] for each in self.definitions)
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
     messages: Sequence[ChatMessage]
     arguments: Mapping[str, Any]
     """More names for the model's template."""
+    tools: Tools | None = None
 
 
 Prompt = str | tuple[int, ...] | Conversation

@@ -73,6 +73,6 @@ def load_gguf(path: Path) -> TokenizerFiles:
         tokenizer,
         stop_ids=(eos,) if eos is not None else (),
         bos_ids=(bos,) if bos is not None and value("tokenizer.ggml.add_bos_token", False) else (),
-        chat=ChatTemplate(source, names) if source else None,
+        chat_template=ChatTemplate(source, names) if source else ChatTemplate.missing(),
         sampling_defaults=sampling_defaults({name: value(key) for name, key in _SAMPLING.items()}),
     )

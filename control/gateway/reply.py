@@ -54,6 +54,10 @@ class Reply(Protocol):
     """Renders the answers to one request of one endpoint. Events are whole server-sent events, `choice` is the number
     of an answer."""
 
+    @property
+    def shows_special(self) -> bool:
+        """Whether text must have special tokens, too."""
+
     def opening(self) -> bytes:
         """Events before the first text; may be empty."""
 

@@ -1,16 +1,14 @@
 """The port between text and tokens, and the adapter over Hugging Face `tokenizers`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.decoders import DecodeStream
 
-from control.gateway.chat_template import ChatMessage, ChatTemplate
+from control.gateway.chat_template import ChatTemplate
 from control.gateway.sampling_defaults import PLAIN, SamplingDefaults
-
-_NONE: Mapping[str, Any] = {}
 
 
 class TextStream(Protocol):
@@ -40,10 +38,9 @@ class Tokenizer(Protocol):
     def encode(self, texts: Sequence[str], is_rendered: bool) -> list[tuple[int, ...]]:
         """Plain prompts get the tokens that the model wants around one; a rendered conversation has them."""
 
-    def render(
-        self, messages: Sequence[ChatMessage], arguments: Mapping[str, Any] = _NONE, *, opens_answer: bool = True
-    ) -> str:
-        """A conversation, as `ChatTemplate.render` has it; raises ChatTemplateError."""
+    @property
+    def chat_template(self) -> ChatTemplate:
+        """Of its model's conversations."""
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text of tokens, special ones included."""
@@ -51,7 +48,8 @@ class Tokenizer(Protocol):
     def token_text(self, token: int) -> str:
         """Text of one token alone, for log-probabilities; part of a character shows as U+FFFD."""
 
-    def open_stream(self) -> TextStream: ...
+    def open_stream(self, *, shows_special: bool = False) -> TextStream:
+        """`shows_special`: text has special tokens, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class TokenizerFiles:
     stop_ids: tuple[int, ...]
     bos_ids: tuple[int, ...] = ()
     """Put before a plain prompt where the tokenizer's own post-processor does not do it."""
-    chat: ChatTemplate | None = field(default=None)
+    chat_template: ChatTemplate = field(default_factory=ChatTemplate.missing)
     sampling_defaults: SamplingDefaults = PLAIN
 
     @property
@@ -74,25 +72,21 @@ class TokenizerFiles:
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=not is_rendered)
         return [(*before, *encoding.ids) for encoding in encodings]
 
-    def render(
-        self, messages: Sequence[ChatMessage], arguments: Mapping[str, Any] = _NONE, *, opens_answer: bool = True
-    ) -> str:
-        return (self.chat or ChatTemplate.missing()).render(messages, arguments, opens_answer=opens_answer)
-
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def token_text(self, token: int) -> str:
         return str(self.tokenizer.decode([token], skip_special_tokens=False))
 
-    def open_stream(self) -> TextStream:
-        return _Stream(self.tokenizer)
+    def open_stream(self, *, shows_special: bool = False) -> TextStream:
+        return _Stream(self.tokenizer, shows_special)
 
 
 class _Stream:
-    def __init__(self, tokenizer: HfTokenizer) -> None:
+    def __init__(self, tokenizer: HfTokenizer, shows_special: bool) -> None:
         self._tokenizer = tokenizer
-        self._stream = DecodeStream(skip_special_tokens=True)
+        self._skips = not shows_special
+        self._stream = DecodeStream(skip_special_tokens=self._skips)
         self._pending: list[int] = []
 
     def push(self, token: int) -> str:
@@ -104,6 +98,6 @@ class _Stream:
         return text
 
     def flush(self) -> str:
-        text = str(self._tokenizer.decode(self._pending, skip_special_tokens=True)) if self._pending else ""
+        text = str(self._tokenizer.decode(self._pending, skip_special_tokens=self._skips)) if self._pending else ""
         self._pending.clear()
         return text

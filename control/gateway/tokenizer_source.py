@@ -36,8 +36,8 @@ def _load_directory(path: Path) -> TokenizerFiles:
     stop_ids = tuple(stop) if isinstance(stop, list) else (stop,) if isinstance(stop, int) else ()
     template = path / "chat_template.jinja"
     source = template.read_text() if template.is_file() else _default_template(config.get("chat_template"))
-    chat = ChatTemplate(source, special) if source else None
-    return TokenizerFiles(tokenizer, stop_ids, chat=chat, sampling_defaults=sampling_defaults(generation))
+    chat = ChatTemplate(source, special) if source else ChatTemplate.missing()
+    return TokenizerFiles(tokenizer, stop_ids, chat_template=chat, sampling_defaults=sampling_defaults(generation))
 
 
 def _json(path: Path) -> dict[str, Any]:

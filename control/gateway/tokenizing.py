@@ -6,10 +6,9 @@ from typing import Any
 
 from control.gateway.api_error import bad_request, unknown_model
 from control.gateway.bodies import DetokenizeBody, TokenizeBody
-from control.gateway.chat_request import conversation
-from control.gateway.chat_template import ChatTemplateError
+from control.gateway.chat_request import conversation, tools_of
 from control.gateway.model_entry import ModelEntry
-from control.gateway.wanted import check_tokens
+from control.gateway.wanted import check_tokens, rendered
 
 _MOST_STRINGS = 16384
 """Tokens whose texts are sent one by one: about 50 ms of work."""
@@ -23,11 +22,8 @@ async def tokenize(body: TokenizeBody, models: Mapping[str, ModelEntry]) -> dict
     if body.messages is None:
         tokens = await model.encoder.encode(body.prompt or "", is_rendered=not body.add_special_tokens)
     else:
-        asked = conversation(body.messages, body.chat_template_kwargs)
-        try:
-            text = model.tokenizer.render(asked.messages, asked.arguments, opens_answer=body.add_generation_prompt)
-        except ChatTemplateError as error:
-            raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
+        asked = conversation(body.messages, body.chat_template_kwargs, tools_of(body.tools))
+        text = rendered(asked, model.tokenizer.chat_template, opens_answer=body.add_generation_prompt)
         tokens = await model.encoder.encode(text, is_rendered=True)
     if body.return_token_strs and len(tokens) > _MOST_STRINGS:
         raise bad_request(

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents.messages.to_scheduler import Sampling
+from control.gateway.answer_formats.formats import KNOWN_FORMATS
 from control.gateway.api_error import bad_request, unknown_model, unsupported
-from control.gateway.chat_template import ChatTemplateError
+from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.generation_params import Conversation, GenerationParams, Prompt
 from control.gateway.model_entry import ModelEntry
 
@@ -48,22 +49,31 @@ async def wanted_answers(params: GenerationParams, models: Mapping[str, ModelEnt
 
 async def prompt_tokens(prompt: Prompt, model: ModelEntry) -> tuple[int, ...]:
     """Raises ApiError for what cannot be a prompt."""
-    tokenizer = model.tokenizer
-    try:
-        if isinstance(prompt, tuple):
-            tokens = prompt
-        elif isinstance(prompt, str):
-            tokens = await model.encoder.encode(prompt, is_rendered=False)
-        else:
-            text = tokenizer.render(prompt.messages, prompt.arguments)
-            tokens = await model.encoder.encode(text, is_rendered=True)
-    except ChatTemplateError as error:
-        raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
+    if isinstance(prompt, tuple):
+        tokens = prompt
+    elif isinstance(prompt, str):
+        tokens = await model.encoder.encode(prompt, is_rendered=False)
+    else:
+        tokens = await model.encoder.encode(rendered(prompt, model.tokenizer.chat_template), is_rendered=True)
     if not tokens:
         raise bad_request("The prompt is empty", "prompt")
     if isinstance(prompt, tuple):
         check_tokens(tokens, model, "prompt")
     return tokens
+
+
+def rendered(asked: Conversation, template: ChatTemplate, *, opens_answer: bool = True) -> str:
+    """Text of a conversation, as of `ChatTemplate.render`. Raises ApiError."""
+    if asked.tools is not None and not template.takes_tools:
+        raise unsupported("tools", "this model's chat template has no place for them; describe them in a message")
+    if asked.tools is not None and template.answer_format is None:
+        known = ", ".join(KNOWN_FORMATS)
+        raise unsupported("tools", f"this model writes calls in a form that is not read here; {known} are")
+    tools = () if asked.tools is None else asked.tools.definitions
+    try:
+        return template.render(asked.messages, asked.arguments, tools, opens_answer=opens_answer)
+    except ChatTemplateError as error:
+        raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
 
 
 def check_tokens(tokens: tuple[int, ...], model: ModelEntry, param: str) -> None:

@@ -107,7 +107,7 @@ def test_malformed_json(world: World, raw: bytes):
         ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
         ("chat/completions", {"top_logprobs": 3}, "top_logprobs"),
         ("chat/completions", {"logprobs": True, "top_logprobs": 99}, "top_logprobs"),
-        ("chat/completions", {"tools": [{"type": "function"}]}, "tools"),
+        ("chat/completions", {"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
         ("chat/completions", {"response_format": {"type": "json_object"}}, "response_format"),
         ("chat/completions", {"modalities": ["audio"]}, "modalities"),
         ("chat/completions", {"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),

@@ -29,7 +29,7 @@ def test_tokens_are_those_of_transformers_and_give_the_text_back(tokenizer: Toke
 
 
 def test_a_conversation_is_rendered_as_transformers_renders_it(tokenizer: Tokenizer):
-    text = tokenizer.render(RECORDED["chat"]["messages"])
+    text = tokenizer.chat_template.render(RECORDED["chat"]["messages"])
     assert text == RECORDED["chat"]["rendered"]
     assert list(tokenizer.encode([text], is_rendered=True)[0]) == RECORDED["chat"]["tokens"]
     assert tokenizer.stop_ids == (2,)

@@ -96,7 +96,7 @@ def test_tokens_that_make_no_sense_are_text_of_some_kind(bytewise: Tokenizer, to
 
 def test_a_conversation_goes_through_the_models_own_template(bytewise: Tokenizer):
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]
-    assert bytewise.render(messages) == "user:hi\nassistant:yo\n"
+    assert bytewise.chat_template.render(messages) == "user:hi\nassistant:yo\n"
     assert bytewise.stop_ids == (256,)
 
 
@@ -141,7 +141,7 @@ def test_a_directory_without_extras_is_enough(tmp_path: Path):
     tokenizer = load_tokenizer(folder)
     assert tokenizer.stop_ids == ()
     with pytest.raises(ChatTemplateError, match="no chat template"):
-        tokenizer.render([{"role": "user", "content": "x"}])
+        tokenizer.chat_template.render([{"role": "user", "content": "x"}])
 
 
 def test_stop_tokens_and_the_template_come_from_wherever_models_keep_them(tmp_path: Path):
@@ -150,4 +150,4 @@ def test_stop_tokens_and_the_template_come_from_wherever_models_keep_them(tmp_pa
     (folder / "chat_template.jinja").write_text("{{ eos_token }}!")
     tokenizer = load_tokenizer(folder)
     assert tokenizer.stop_ids == (3, 256)
-    assert tokenizer.render([{"role": "user", "content": "x"}]) == "<end>!"
+    assert tokenizer.chat_template.render([{"role": "user", "content": "x"}]) == "<end>!"
