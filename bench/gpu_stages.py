@@ -13,12 +13,14 @@ cards where there are two, else over gloo. `--device cpu --layers 1` tries all o
 
 import argparse
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -63,6 +65,7 @@ class RandomCheckpoint:
         config = LlamaConfig(num_hidden_layers=layers, **SHAPE)
         with torch.device("meta"):
             model = LlamaForCausalLM(config)
+        self.path = Path(os.devnull)
         self.layers = layers
         self.device = device
         self.config: dict[str, Any] = config.to_dict()

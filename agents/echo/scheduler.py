@@ -72,7 +72,7 @@ class EchoScheduler:
             hand_off=self.endpoint,
             room=max(0, self._settings.max_waiting - len(self._waiting)),
             places=0 if self._waiting else self._settings.max_running - len(self._running),
-            obeys_rules=True,  # it chooses nothing: the likeliest token is the one that the prompt has
+            obeys_rules=True,  # it chooses nothing: the only token that it knows is the one that the prompt has next
         )
 
     @property

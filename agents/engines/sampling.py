@@ -25,6 +25,10 @@ class LogitRules:
     withheld: tuple[int, ...] = ()
     """Tokens that are not chosen at a position below `withheld_until`."""
     withheld_until: int = 0
+    grammar: str = ""
+    """That the output obeys, in llguidance's form of Lark; empty: any text."""
+    grammar_ends: tuple[int, ...] = ()
+    """Tokens that may come when the grammar is fulfilled."""
 
     def __post_init__(self) -> None:
         for name in ("presence_penalty", "frequency_penalty"):

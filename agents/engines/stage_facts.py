@@ -31,3 +31,5 @@ class StageFacts:
     loaded_bytes: int
     """Read from the checkpoint, as stored."""
     load_s: float
+    obeys_grammars: bool = False
+    """Rules may have a grammar: the model's tokens are known as text."""

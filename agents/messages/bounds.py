@@ -13,6 +13,9 @@ MAX_TOP_LOGPROBS = 20
 MAX_BIASES = 1024
 """Tokens whose logit one request moves."""
 
+MAX_GRAMMAR = 1 << 16
+"""Characters."""
+
 MAX_PEERS = 64
 """Legs that one leg of a request exchanges results with."""
 

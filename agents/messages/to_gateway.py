@@ -118,6 +118,8 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     """Other gateways use its places too: who needs more asks for them."""
     obeys_rules: bool = False
     """Requests may come with `Sampling.rules`; not to one of the previous version, which would ignore them."""
+    obeys_grammars: bool = False
+    """Rules may have a grammar: its model's tokens are known there as text."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import (
     MAX_BIASES,
+    MAX_GRAMMAR,
     MAX_PEERS,
     MAX_TOP_LOGPROBS,
     Attempt,
@@ -76,11 +77,16 @@ class LogitRules(Struct, frozen=True, array_like=True):
     """Tokens that are not chosen before `withheld_until`: those that would end the output too early."""
     withheld_until: Position = 0
     """Of prompt and output together."""
+    grammar: Annotated[str, Meta(max_length=MAX_GRAMMAR)] = ""
+    """That the output obeys, in llguidance's form of Lark; empty: any text. Not for a scheduler whose status does not
+    say `obeys_grammars`."""
+    grammar_ends: FewTokenIds = ()
+    """Tokens that may come when the grammar is fulfilled."""
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether the tokens so far must be known."""
-        return bool(self.presence_penalty or self.frequency_penalty) or self.counts_prompt
+        """Whether the output so far must be known."""
+        return bool(self.presence_penalty or self.frequency_penalty or self.grammar) or self.counts_prompt
 
     @property
     def counts_prompt(self) -> bool:

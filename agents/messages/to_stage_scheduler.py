@@ -40,6 +40,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     first worker, or of the previous version."""
     obeys_rules: bool = False
     """Its engine chooses tokens by `Sampling.rules`; one of the previous version would ignore them."""
+    obeys_grammars: bool = False
+    """The rules may have a grammar, or it chooses no tokens at all."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):

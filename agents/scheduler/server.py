@@ -13,7 +13,7 @@ from agents.gateways import Gateways
 from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, WorkDone
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
-from agents.messages.to_scheduler import Generate
+from agents.messages.to_scheduler import Generate, LogitRules
 from agents.messages.to_stage_scheduler import KvLinkBroken, StageSampled
 from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import BadResultError, Sampled
@@ -63,9 +63,12 @@ class InstanceScheduler:
     def status(self) -> Status:
         is_loading = not self._gang.is_ready and self._core.status.state is SchedulerState.READY
         state = {"state": SchedulerState.LOADING} if is_loading else {}
-        obeys_rules = self._gang.obeys_rules
         return msgspec.structs.replace(
-            self._core.status, hand_off=self._desk.endpoint, obeys_rules=obeys_rules, **state
+            self._core.status,
+            hand_off=self._desk.endpoint,
+            obeys_rules=self._gang.obeys_rules,
+            obeys_grammars=self._gang.obeys_grammars,
+            **state,
         )
 
     @property
@@ -91,9 +94,9 @@ class InstanceScheduler:
         self._gateways.close()
 
     def submit(self, gateway: Peer, request: Generate) -> None:
-        if request.sampling.rules is not None and not self._gang.obeys_rules:
-            reason = "stages of an earlier release serve here, which know no penalties, min_p or logit biases"
-            self._gateways.send(gateway, Failed(request.attempt, Failure.UNSUPPORTED, reason))
+        refusal = self._refusal(request.sampling.rules)
+        if refusal:
+            self._gateways.send(gateway, Failed(request.attempt, Failure.UNSUPPORTED, refusal))
             return
         try:
             self._desk.meet(request)
@@ -102,6 +105,14 @@ class InstanceScheduler:
             return
         self._answer(self._core.submit(gateway, request, self._loop.time()))
         self._wake()
+
+    def _refusal(self, rules: LogitRules | None) -> str:
+        """Return why the stages cannot choose tokens by these rules; empty where they can."""
+        if rules is not None and not self._gang.obeys_rules:
+            return "stages of an earlier release serve here, which know no penalties, min_p or logit biases"
+        if rules is not None and rules.grammar and not self._gang.obeys_grammars:
+            return "there is no tokenizer.json beside the weights here, or no llguidance: no grammar can be obeyed"
+        return ""
 
     def cancel(self, gateway: Peer, attempt: int) -> None:
         self._core.cancel(gateway, attempt)

@@ -134,6 +134,11 @@ class StageGang:
         return all(loaded.obeys_rules for loaded in self._loaded.values())
 
     @property
+    def obeys_grammars(self) -> bool:
+        """Whether the workers that choose tokens know them as text."""
+        return bool(self._loaded) and all(loaded.obeys_grammars for loaded in self._loaded.values())
+
+    @property
     def node_stats(self) -> tuple[NodeStats, ...]:
         """Return counters of the nodes whose workers have all loaded."""
         stats = []

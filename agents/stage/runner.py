@@ -88,7 +88,9 @@ def _sampling(told: to_scheduler.Sampling) -> Sampling:
 
 
 def _ruled(told: to_stage.RuledText | None) -> RuledText | None:
-    return told and RuledText(LogitRules(*msgspec.structs.astuple(told.rules)), told.prompt, told.output)
+    if told is None:
+        return None
+    return RuledText(LogitRules(*msgspec.structs.astuple(told.rules)), told.prompt, told.output)
 
 
 def _run_sample(sample: Sample) -> RunSample:

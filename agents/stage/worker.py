@@ -119,6 +119,7 @@ class StageWorker:
                 streams_kv=True,
                 rendezvous=None if self._rendezvous is None else self._rendezvous.address,
                 obeys_rules=True,
+                obeys_grammars=facts.obeys_grammars or not facts.held.last,
             )
         )
         if self._beat is None:

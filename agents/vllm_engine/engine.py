@@ -22,6 +22,7 @@ from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 
 from agents.engines.errors import EngineError
+from agents.engines.grammars import vocabulary_of
 from agents.messages.bounds import MAX_TOP_LOGPROBS
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Leg
@@ -88,6 +89,7 @@ class VllmEngine:
         self._vocab_size = self._llm.model_config.get_vocab_size()
         if self._vocab_size != layout.vocab_size:
             raise ValueError(f"the model has {self._vocab_size} tokens, the layout says {layout.vocab_size}")
+        self._obeys_grammars = vocabulary_of(folder, self._vocab_size) is not None
         self._core = self._llm.engine_core.engine_core
         self._workers = Workers(self._core.model_executor)
         self._scheduler = self._core.scheduler
@@ -103,7 +105,7 @@ class VllmEngine:
     def load(self) -> EngineLoad:
         pool = self._scheduler.kv_cache_manager.block_pool
         running = len(self._scheduler.running) + self._book.holding
-        return EngineLoad(running, pool.num_gpu_blocks - 1, pool.get_num_free_blocks())
+        return EngineLoad(running, pool.num_gpu_blocks - 1, pool.get_num_free_blocks(), self._obeys_grammars)
 
     @property
     def has_work(self) -> bool:

@@ -111,6 +111,8 @@ class EngineLoad:
     kv_blocks: int
     kv_blocks_free: int
     """Blocks that hold nothing but reusable prefixes are free."""
+    obeys_grammars: bool = False
+    """The model's tokens are known as text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,16 @@ class VllmScheduler:
         expected, kept = (legs.expected, legs.held) if legs else (0, 0)
         places = node.batch_cap - (running - kept) if waiting == expected else 0
         return Status(
-            state, running, waiting, blocks, free, hand_off=endpoint, room=room, places=max(0, places), obeys_rules=True
+            state,
+            running,
+            waiting,
+            blocks,
+            free,
+            hand_off=endpoint,
+            room=room,
+            places=max(0, places),
+            obeys_rules=True,
+            obeys_grammars=load is not None and load.obeys_grammars,
         )
 
     @property
@@ -222,6 +231,9 @@ class VllmScheduler:
         if self._is_draining:
             yield Failure.DRAINING, "takes no new request"
         yield from unfit(request, layout)
+        rules = request.sampling.rules
+        if rules is not None and rules.grammar and self._load is not None and not self._load.obeys_grammars:
+            yield Failure.UNSUPPORTED, "there is no tokenizer.json beside the weights here, or no llguidance"
         if request.leg is not Leg.WHOLE and self._legs is None:
             yield Failure.HAND_OFF, "serves whole requests, and hands no KV cache over"
         if (request.peer is None) is not (request.leg is Leg.WHOLE):

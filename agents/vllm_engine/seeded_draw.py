@@ -6,6 +6,7 @@ vLLM's own penalties come after its logits processors, and count what was made h
 all of the output, wherever it was made.
 """
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import torch
 from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
+from agents.engines.grammars import Vocabulary, vocabulary_of
 from agents.engines.sampling import LogitRules, RuledText, Sampling
 from agents.engines.torch_engine.logit_rules import RuledChoices
 from agents.engines.torch_engine.sampler import drawn
@@ -30,6 +32,11 @@ def choice_arguments(wanted: to_scheduler.Sampling, prompt_tokens: int) -> tuple
 
 
 class SeededDraw(AdapterLogitsProcessor):  # type: ignore[misc]  # vLLM is not where types are checked
+    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
+        super().__init__(vllm_config, device, is_pin_memory)
+        model = vllm_config.model_config
+        self._vocabulary = vocabulary_of(Path(model.model), model.get_vocab_size())
+
     def is_argmax_invariant(self) -> bool:
         """Return False: vLLM is told to be greedy, and takes the one token that is left."""
         return False
@@ -40,7 +47,11 @@ class SeededDraw(AdapterLogitsProcessor):  # type: ignore[misc]  # vLLM is not w
             return None
         *draw, prompt_tokens, rules = told
         sampling = Sampling(*draw)
-        return _Draw(sampling) if rules is None else _RuledDraw(sampling, LogitRules(*rules), prompt_tokens)
+        return (
+            _Draw(sampling)
+            if rules is None
+            else _RuledDraw(sampling, LogitRules(*rules), prompt_tokens, self._vocabulary)
+        )
 
 
 class _Draw:
@@ -59,8 +70,11 @@ class _Draw:
 class _RuledDraw:
     """The same of a request that has rules. vLLM says afterwards what was chosen: it is counted with the next token."""
 
-    def __init__(self, sampling: Sampling, rules: LogitRules, prompt_tokens: int) -> None:
+    def __init__(
+        self, sampling: Sampling, rules: LogitRules, prompt_tokens: int, vocabulary: Vocabulary | None
+    ) -> None:
         self._sampling = sampling
+        self._vocabulary = vocabulary
         self._rules = rules
         self._prompt_tokens = prompt_tokens
         self._choices: RuledChoices | None = None
@@ -81,7 +95,7 @@ class _RuledDraw:
         if self._choices is None or len(made) < self._counted:
             prompt = tuple(asked[: self._prompt_tokens]) if self._rules.counts_prompt else ()
             text = RuledText(self._rules, prompt, tuple(asked[self._prompt_tokens :]))
-            self._choices, self._counted = RuledChoices(text, device), 0
+            self._choices, self._counted = RuledChoices(text, device, self._vocabulary), 0
         for token in made[self._counted :]:
             self._choices.add(token)
         self._counted = len(made)

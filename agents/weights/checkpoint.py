@@ -1,6 +1,7 @@
 """Weights of one model, read tensor by tensor."""
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -8,6 +9,10 @@ import torch
 
 class Checkpoint(Protocol):
     """Opening one reads descriptions only; a tensor's bytes are touched when it is read."""
+
+    @property
+    def path(self) -> Path:
+        """The file, or folder, that it is."""
 
     @property
     def config(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,6 +38,10 @@ class MeteredCheckpoint:
     @property
     def reading(self) -> Reading:
         return Reading(tuple(self._names), self._bytes, self._seconds)
+
+    @property
+    def path(self) -> Path:
+        return self._checkpoint.path
 
     @property
     def config(self) -> dict[str, Any]:

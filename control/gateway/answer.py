@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from agents.messages.to_gateway import FinishReason
 from control.gateway.api_error import ApiError
@@ -75,7 +75,7 @@ class Answer:
         return Piece(text, tuple(news.ids[:count]), tuple(news.logprobs[:count]))
 
 
-async def merged(answers: list[Answer]) -> AsyncIterator[tuple[int, Piece | None]]:
+async def merged(answers: list[Answer]) -> AsyncGenerator[tuple[int, Piece | None], None]:
     """Yield pieces of several answers with the answer's number as they come, and None once for its end. Close it: its
     tasks end with it. Raises ApiError where any call fails."""
     coming: asyncio.Queue[tuple[int, Piece | Exception | None]] = asyncio.Queue(len(answers))

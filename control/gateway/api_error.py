@@ -86,6 +86,15 @@ def of_earlier_release(instance: str) -> ApiError:
     )
 
 
+def without_grammars(instance: str) -> ApiError:
+    """400: an instance does not know its model's tokens as text."""
+    return bad_request(
+        f"Instance {instance} cannot hold an answer to a form: there is no tokenizer.json beside its weights, or no"
+        " llguidance. Ask for the form in a message instead",
+        code="unsupported_parameter",
+    )
+
+
 def client_left() -> ApiError:
     return ApiError(499, "client_closed_request", "The client left")
 

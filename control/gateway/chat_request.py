@@ -1,10 +1,12 @@
 """POST /v1/chat/completions: from body to `GenerationParams`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from control.gateway.answer_grammar import format_grammar
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import Called, ChatBody, Message, NamedTool, Tool
 from control.gateway.chat_template import RESERVED, ChatMessage
@@ -26,17 +28,21 @@ def chat_params(body: ChatBody) -> GenerationParams:
     check_common(body, 1)
     if body.functions:
         raise unsupported("functions", "they are `tools` now")
-    if body.response_format is not None and body.response_format.get("type") != "text":
-        raise unsupported("response_format", 'only {"type": "text"} is')
+    tools, grammar = _chosen_tools(body), format_grammar(body.response_format)
+    if grammar and tools is not None:
+        raise unsupported("response_format", "an answer that is JSON calls no tools; send `tool_choice: none`")
+    if (grammar or (tools and tools.must_call)) and (body.ignore_eos or body.min_tokens):
+        name = "ignore_eos" if body.ignore_eos else "min_tokens"
+        raise unsupported(name, "an answer of a given form ends when that is complete; leave it out")
     if body.modalities not in (None, ["text"]):
         raise unsupported("modalities", 'only ["text"] is')
     if body.top_logprobs is not None and not body.logprobs:
         raise bad_request("`top_logprobs` needs `logprobs: true`", "top_logprobs")
     return GenerationParams(
         model=body.model,
-        prompts=(conversation(body.messages, body.chat_template_kwargs, _chosen_tools(body)),),
+        prompts=(conversation(body.messages, body.chat_template_kwargs, tools),),
         choices=body.n or 1,
-        sampling=sampling_of(body, (body.top_logprobs or 0) if body.logprobs else None),
+        sampling=replace(sampling_of(body, (body.top_logprobs or 0) if body.logprobs else None), grammar=grammar),
         max_tokens=body.max_completion_tokens or body.max_tokens,
         stop=stops_of(body),
         stop_token_ids=stop_tokens_of(body),
@@ -80,11 +86,12 @@ def _chosen_tools(body: ChatBody) -> Tools | None:
         return None
     if tools is None:
         raise bad_request("`tool_choice` needs `tools`", "tool_choice")
-    if isinstance(choice, NamedTool) and choice.function.name not in tools.names:
+    if not isinstance(choice, NamedTool):
+        return replace(tools, must_call=True)
+    chosen = tuple(each for each in tools.definitions if each["function"]["name"] == choice.function.name)
+    if not chosen:
         raise bad_request(f"`tool_choice`: there is no tool `{choice.function.name}` in `tools`", "tool_choice")
-    raise unsupported(
-        "tool_choice", "models are not held to a call; send `auto`, with that tool alone, and ask for it in a message"
-    )
+    return Tools(chosen, is_parallel=False, must_call=True)
 
 
 def _message(message: Message, index: int) -> ChatMessage:

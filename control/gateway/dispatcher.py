@@ -17,9 +17,9 @@ from itertools import count
 from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
-from agents.messages.to_scheduler import Cancel
+from agents.messages.to_scheduler import Cancel, LogitRules
 from agents.tracing.trace_parent import trace_id
-from control.gateway.api_error import bad_request, given_up, late_refused, of_earlier_release, unavailable
+from control.gateway.api_error import bad_request, given_up, late_refused, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
@@ -127,13 +127,14 @@ class Dispatcher:
             with suppress(ChannelError):
                 link.ask(slack_s, calls)
 
-    def check_rules(self, model: ModelEntry) -> None:
-        """Raises ApiError 503 while an instance that could get a request would read over its rules."""
+    def check_rules(self, model: ModelEntry, rules: LogitRules) -> None:
+        """Raises ApiError while an instance that could get a request cannot choose tokens by its rules."""
         for member in model.served.routing.members:
             link = self._links.get(member.id)
-            is_asked = link is not None and link.is_usable and not model.token_classes.isdisjoint(member.units_per_s)
-            if is_asked and link is not None and not link.obeys_rules:
-                raise of_earlier_release(member.id)
+            is_asked = not model.token_classes.isdisjoint(member.units_per_s)
+            error = link.unable(rules) if link is not None and link.is_usable and is_asked else None
+            if error is not None:
+                raise error
 
     def start(self, call: Call) -> None:
         self._dispatch(call)
@@ -236,11 +237,12 @@ class Dispatcher:
 
     def _send(self, call: Call, chosen: ChosenRoute, parts: Sequence[LegPart]) -> bool:
         """Begin an attempt; True when it is under way, or the call has ended."""
-        if call.asked.must_obey:
+        rules = call.asked.sampling.rules
+        if call.asked.must_obey and rules is not None:
             makers = [m for m, part in zip(chosen.members, parts, strict=True) if part.makes_tokens]
-            earlier = next((m.id for m in makers if not self._links[m.id].obeys_rules), None)
-            if earlier is not None:
-                call.finish(of_earlier_release(earlier))
+            unable = next((error for m in makers if (error := self._links[m.id].unable(rules)) is not None), None)
+            if unable is not None:
+                call.finish(unable)
                 return True
         legs = [(next(self._ids), self._links[member.id]) for member in chosen.members]
         attempt = Attempt(call, legs, sum(not part.sends_to for part in parts))

@@ -35,9 +35,9 @@ class Gate:
             direct = [(one.model, c) for one, c in zip(wanted, booked, strict=True) if not isinstance(c, QueuePlace)]
             self._admit(direct, priority)
         except ApiError:
-            for place in booked:
-                if isinstance(place, QueuePlace):
-                    place.queue.leave(place)
+            for taken in booked:
+                if isinstance(taken, QueuePlace):
+                    taken.queue.leave(taken)
             raise
         return booked
 

@@ -87,7 +87,7 @@ class Generation:
         started_s = time.monotonic()
         wanted = await wanted_answers(params, self._dispatcher.models)
         priority = granted_priority(params.service_tier, exchange.ceiling)
-        entries, booked = self._book(params, wanted, exchange, priority)
+        entries, booked = self._book(wanted, exchange, priority)
         model = wanted[0].model
         reply = make_reply(
             exchange.request.removeprefix("req-"),
@@ -139,12 +139,13 @@ class Generation:
             self._count_open(-len(wanted))
 
     def _book(
-        self, params: GenerationParams, wanted: list[WantedAnswer], exchange: HttpExchange, priority: Priority
+        self, wanted: list[WantedAnswer], exchange: HttpExchange, priority: Priority
     ) -> tuple[list[Entry], list[Charges | QueuePlace]]:
         """Open the accounts of all answers and admit them, or none. Raises ApiError."""
-        if params.sampling.asks_rules:
+        rules = wanted[0].sampling.rules
+        if wanted[0].must_obey and rules is not None:
             for model in {one.model.id: one.model for one in wanted}.values():
-                self._dispatcher.check_rules(model)
+                self._dispatcher.check_rules(model, rules)
         entries = self._accounts.open(wanted, exchange.key, is_retry=exchange.is_retry)
         try:
             if self._open + len(wanted) > self._settings.max_open_calls:
@@ -186,7 +187,7 @@ class Generation:
             ("", "") if key is None else (key.project, key.id),
             priority,
             was_held,
-            params.sampling.asks_rules,
+            wanted.must_obey,
         )
 
     async def _turns(

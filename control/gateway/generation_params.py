@@ -22,6 +22,8 @@ class Tools:
     """As JSON objects, for the model's template."""
     is_parallel: bool
     """An answer may have several calls."""
+    must_call: bool = False
+    """The answer is a call of one of these, and not text."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -9,7 +9,8 @@ from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
-from agents.messages.to_scheduler import AskPlaces, OtherLeg
+from agents.messages.to_scheduler import AskPlaces, LogitRules, OtherLeg
+from control.gateway.api_error import ApiError, of_earlier_release, without_grammars
 from control.gateway.slack_rows import MemberState
 from policies.pace import Pace
 from policies.room import Room
@@ -64,10 +65,12 @@ class InstanceLink:
             and self.status.state is SchedulerState.READY
         )
 
-    @property
-    def obeys_rules(self) -> bool:
-        """Whether it chooses tokens by `Sampling.rules`, of which the release before knows nothing."""
-        return self.status is not None and self.status.obeys_rules
+    def unable(self, rules: LogitRules) -> ApiError | None:
+        """The answer to who asks for tokens by these rules, if it cannot choose them so; None: it can."""
+        status = self.status
+        if status is None or not status.obeys_rules:
+            return of_earlier_release(self.instance)
+        return without_grammars(self.instance) if rules.grammar and not status.obeys_grammars else None
 
     def state(self, held: int) -> MemberState:
         """What it could take now. `held`: what this gateway has there."""

@@ -38,18 +38,20 @@ class AskedSampling:
     min_p: float | None = None
     bias: tuple[Bias, ...] = ()
     min_tokens: int = 0
+    grammar: str = ""
+    """As of `LogitRules`."""
 
     @property
     def asks_rules(self) -> bool:
         """Whether it asks for what schedulers of the release before do not know."""
         counts = (self.presence_penalty, self.frequency_penalty, (self.repetition_penalty or 1.0) - 1.0)
-        return any(counts) or bool(self.min_p or self.bias or self.min_tokens)
+        return any(counts) or bool(self.min_p or self.bias or self.min_tokens or self.grammar)
 
     def of_model(
         self, defaults: SamplingDefaults, choice: int = 0, stop_ids: tuple[int, ...] = (), prompt_tokens: int = 0
     ) -> Sampling:
         """`choice`: of several answers to one prompt, each has a seed of its own. `stop_ids`: tokens that end the
-        answer, which do not come before `min_tokens`."""
+        answer, which do not come before `min_tokens`, nor before a grammar is fulfilled."""
         withheld = stop_ids if self.min_tokens else ()
         rules = LogitRules(
             presence_penalty=self.presence_penalty,
@@ -61,6 +63,8 @@ class AskedSampling:
             bias=self.bias,
             withheld=withheld,
             withheld_until=prompt_tokens + self.min_tokens if withheld else 0,
+            grammar=self.grammar,
+            grammar_ends=stop_ids if self.grammar else (),
         )
         return Sampling(
             temperature=defaults.temperature if self.temperature is None else self.temperature,

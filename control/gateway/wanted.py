@@ -1,14 +1,17 @@
 """The answers that a request wants, each with its prompt in tokens, its length and how its tokens are chosen."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.messages.to_scheduler import Sampling
 from control.gateway.answer_formats.formats import KNOWN_FORMATS
+from control.gateway.answer_grammar import call_schema, check_grammar
 from control.gateway.api_error import bad_request, unknown_model, unsupported
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.generation_params import Conversation, GenerationParams, Prompt
 from control.gateway.model_entry import ModelEntry
+from control.gateway.sampling_defaults import AskedSampling
 
 _MOST_STOP_IDS = 64
 """Of a model and a request together: what a scheduler takes."""
@@ -24,11 +27,14 @@ class WantedAnswer:
     sampling: Sampling
     is_first: bool
     """The first answer to its prompt: usage counts a prompt once, however many answers it has."""
+    must_obey: bool
+    """Its client asked for rules of sampling, and no others would do."""
 
 
 async def wanted_answers(params: GenerationParams, models: Mapping[str, ModelEntry]) -> list[WantedAnswer]:
     """All answers to the first prompt, then those to the next. Raises ApiError."""
     model = _model(params, models)
+    asked = await _asked_sampling(params, model)
     wanted: list[WantedAnswer] = []
     for prompt in params.prompts:
         tokens = await prompt_tokens(prompt, model)
@@ -41,9 +47,11 @@ async def wanted_answers(params: GenerationParams, models: Mapping[str, ModelEnt
             raise bad_request(
                 f"`stop_token_ids`: at most {_MOST_STOP_IDS - own} beside the model's own", "stop_token_ids"
             )
+        if asked.grammar and not stop_ids:
+            raise unsupported("response_format", "this model's files name no token that ends an answer")
         for choice in range(params.choices):
-            sampling = params.sampling.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
-            wanted.append(WantedAnswer(part, tokens, most, stop_ids, sampling, choice == 0))
+            sampling = asked.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
+            wanted.append(WantedAnswer(part, tokens, most, stop_ids, sampling, choice == 0, asked.asks_rules))
     return wanted
 
 
@@ -81,6 +89,25 @@ def check_tokens(tokens: tuple[int, ...], model: ModelEntry, param: str) -> None
     size = model.tokenizer.vocabulary_size
     if not all(0 <= token < size for token in tokens):
         raise bad_request(f"`{param}`: tokens of this model are 0 to {size - 1}", param)
+
+
+async def _asked_sampling(params: GenerationParams, model: ModelEntry) -> AskedSampling:
+    """With the grammar of calls, where the answer has to be some. Raises ApiError."""
+    asked, form, prompt = params.sampling, model.tokenizer.chat_template.answer_format, params.prompts[0]
+    tools = prompt.tools if isinstance(prompt, Conversation) else None
+    if asked.grammar:
+        if form is not None and form.is_constant:
+            raise unsupported("response_format", "this model writes more than its answer; ask for JSON in a message")
+        await check_grammar(asked.grammar, "response_format")
+    if tools is None or not tools.must_call or form is None:
+        return asked  # a form that is not known is refused with the prompt
+    if not form.calls_grammar:
+        why = "this model's answers are not held to a call; send `auto`, and ask for it in a message"
+        raise unsupported("tool_choice", why)
+    schema = json.dumps(call_schema(tools.definitions, form.arguments))
+    grammar = form.grammar_of_calls(schema, is_parallel=tools.is_parallel)
+    await check_grammar(grammar, "tools")
+    return replace(asked, grammar=grammar)
 
 
 def _model(params: GenerationParams, models: Mapping[str, ModelEntry]) -> ModelEntry:

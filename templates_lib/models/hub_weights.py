@@ -35,8 +35,8 @@ def is_on_hub(place: str) -> bool:
 
 
 def fetch_layers(place: str, first_layer: int = 0, layers: int | None = None) -> Path:
-    """The folder with config.json and the safetensors files that have tensors of these layers (None: of all) or of
-    none. What is there already is not fetched again.
+    """The folder with config.json, tokenizer.json where there is one, and the safetensors files that have tensors of
+    these layers (None: of all) or of none. What is there already is not fetched again.
 
     Takes as long as the files are large. Raises NoWeightsError, which says what to do.
     """
@@ -44,6 +44,8 @@ def fetch_layers(place: str, first_layer: int = 0, layers: int | None = None) ->
     files = _files(place, repository.index(), first_layer, layers)
     with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
         list(pool.map(repository.fetch, sorted(files)))
+    with suppress(NoWeightsError):  # for grammars alone: the model is served without, too
+        repository.fetch(_TOKENIZER)
     return config.parent
 
 

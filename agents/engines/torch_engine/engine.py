@@ -2,12 +2,14 @@
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 
 import torch
 
 from agents.engines.batch import StepBatch
 from agents.engines.checks import check_batch, check_new
 from agents.engines.errors import BadBatchError, OutOfMemoryError
+from agents.engines.grammars import Vocabulary, vocabulary_of
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import Lend, Wrote
@@ -75,18 +77,21 @@ def load_torch_engine(
         metered.reading.stored_bytes,
         time.perf_counter() - start,
     )
-    return TorchEngine(facts, stage, cache)
+    vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
+    return TorchEngine(replace(facts, obeys_grammars=vocabulary is not None), stage, cache, vocabulary)
 
 
 class TorchEngine:
     """A StageEngine whose layers are plain torch operations."""
 
-    def __init__(self, facts: StageFacts, stage: DecoderStage, cache: KvCache) -> None:
+    def __init__(
+        self, facts: StageFacts, stage: DecoderStage, cache: KvCache, vocabulary: Vocabulary | None = None
+    ) -> None:
         self.facts = facts
         self._stage: DecoderStage | None = stage
         self._cache = cache
         self._copies = CopyStream(facts.device)
-        self._ruled = RuledRequests()
+        self._ruled = RuledRequests(vocabulary)
         self.wrote: Wrote = lambda _end_layer: None
 
     @property

@@ -1,6 +1,7 @@
 """The vLLM stage engine."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from vllm.sequence import IntermediateTensors
 from agents.engines.batch import StepBatch
 from agents.engines.checks import check_batch, check_new, check_part, check_part_shape
 from agents.engines.errors import EngineError
+from agents.engines.grammars import Vocabulary, vocabulary_of
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import Wrote
@@ -56,14 +58,22 @@ def load_vllm_stage(
     facts = decoder_facts(
         "vllm", config, held, WHOLE, dtype, device, kv_blocks, metered.reading.stored_bytes, time.perf_counter() - start
     )
-    return VllmStageEngine(facts, stage, config.windows[held.first_layer : held.end])
+    vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
+    facts = replace(facts, obeys_grammars=vocabulary is not None)
+    return VllmStageEngine(facts, stage, config.windows[held.first_layer : held.end], vocabulary)
 
 
 class VllmStageEngine:
     """A StageEngine whose layers are vLLM's. One block of a request is the same block in all layers, so that layers
     with a window keep what their window does not see, too."""
 
-    def __init__(self, facts: StageFacts, stage: VllmStageModel, windows: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        facts: StageFacts,
+        stage: VllmStageModel,
+        windows: tuple[int, ...],
+        vocabulary: Vocabulary | None,
+    ) -> None:
         """`windows`: of the held layers."""
         self.facts = facts
         self._windows = windows
@@ -71,7 +81,7 @@ class VllmStageEngine:
         self._config = stage.config
         self._attention = StageAttention(stage, facts, windows)
         self._blocks = _accounts(facts.kv_blocks)
-        self._ruled = RuledRequests()
+        self._ruled = RuledRequests(vocabulary)
         self.wrote: Wrote = lambda _end_layer: None
         self._is_decode = False
         for number, layer in enumerate(stage.attention.values()):

@@ -26,6 +26,16 @@ class AnswerFormat:
     is_constant: bool = False
     """Answers have it whether there are tools or not."""
     has_short_ids: bool = False
+    calls_grammar: str = ""
+    """Grammar of an answer that is calls, with `{call}` for the schema of one and `{more}` behind the first; empty:
+    answers of this format are not held to calls."""
+    arguments: str = "arguments"
+    """What a call names them."""
+
+    def grammar_of_calls(self, schema: str, *, is_parallel: bool) -> str:
+        """`schema`: of a call, as JSON."""
+        more = "more*" if is_parallel else ""
+        return self.calls_grammar.replace("{more}", more).replace("{call}", schema)
 
     def call_id(self) -> str:
         return secrets.token_hex(5)[:_SHORT_ID] if self.has_short_ids else f"call_{secrets.token_hex(12)}"
@@ -34,8 +44,23 @@ class AnswerFormat:
 _FORMATS = (
     AnswerFormat("harmony", ("<|channel|>",), lambda _: Harmony(), shows_marks=True, is_constant=True),
     AnswerFormat("mistral", ("[TOOL_CALLS]",), lambda _: ListedCalls(), shows_marks=True, has_short_ids=True),
-    AnswerFormat("llama", ("<|python_tag|>", '{"name": function name, "parameters"'), BareCalls, shows_marks=True),
-    AnswerFormat("hermes", ("<tool_call>",), lambda _: TaggedCalls()),
+    AnswerFormat(
+        "llama",
+        ("<|python_tag|>", '{"name": function name, "parameters"'),
+        BareCalls,
+        shows_marks=True,
+        calls_grammar='start: call {more}\nmore: "; " call\ncall: %json {call}',
+        arguments="parameters",
+    ),
+    AnswerFormat(
+        "hermes",
+        ("<tool_call>",),
+        lambda _: TaggedCalls(),
+        calls_grammar=(
+            'start: tagged {more}\nmore: "\\n" tagged\ntagged: "<tool_call>\\n" call "\\n</tool_call>"\n'
+            "call: %json {call}"
+        ),
+    ),
 )
 _OTHERS = ("<function=", "<arg_key>", "<｜tool▁calls▁begin｜>", "<|tool_calls_section_begin|>", "<minimax:tool_call>")
 """Marks of formats that are not read here, some of which use tags of the formats above too."""

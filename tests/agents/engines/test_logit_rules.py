@@ -31,7 +31,7 @@ def ruled(
     rules: LogitRules, seed: int, prompt: tuple[int, ...] = (), output: tuple[int, ...] = (), told: int = 0
 ) -> torch.Tensor:
     """Logits behind a text of which the rules are told the prompt and some of the output, and see the rest chosen."""
-    choices = RuledChoices(RuledText(rules, prompt, output[:told]), CPU)
+    choices = RuledChoices(RuledText(rules, prompt, output[:told]), CPU, None)
     for token in output[told:]:
         choices.add(token)
     logits = logits_of(seed)
@@ -74,7 +74,7 @@ def test_biases_move_a_choice_and_withheld_tokens_wait_for_their_position() -> N
     logits = torch.tensor([[3.0, 2.0, 1.0, 0.0]])
 
     def chosen(position: int, **rules: object) -> int:
-        requests, ruled = [StepRequest("a", position - 1, 1, Sampling())], RuledRequests()
+        requests, ruled = [StepRequest("a", position - 1, 1, Sampling())], RuledRequests(None)
         text = RuledText(LogitRules(**rules))  # type: ignore[arg-type]
         ruled.begin(StepBatch((StepRequest("a", 0, 1, ruled=text),)), CPU)
         return sample(requests, logits, ruled)[0].token_id

@@ -22,7 +22,7 @@ LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, -9.0])
 def drawn(sampling: Callable[[int], Sampling], logits: torch.Tensor = LOGITS, draws: int = 4000) -> dict[int, float]:
     """Share of each token over many seeds."""
     requests = [StepRequest(str(seed), 7, 1, sampling(seed)) for seed in range(draws)]
-    counts = Counter(s.token_id for s in sample(requests, logits.expand(draws, -1), RuledRequests()))
+    counts = Counter(s.token_id for s in sample(requests, logits.expand(draws, -1), RuledRequests(None)))
     return {token: count / draws for token, count in counts.items()}
 
 
@@ -51,18 +51,22 @@ def test_top_p_of_a_flat_distribution_keeps_its_share_of_a_large_vocabulary() ->
 
 def test_greedy_takes_the_lowest_id_among_equals_and_stop_tokens_are_marked() -> None:
     (chosen,) = sample(
-        [StepRequest("a", 0, 1, Sampling(stop_token_ids=(3,)))], torch.tensor([[0.0, 1.0, 1.0, 1.0]]), RuledRequests()
+        [StepRequest("a", 0, 1, Sampling(stop_token_ids=(3,)))],
+        torch.tensor([[0.0, 1.0, 1.0, 1.0]]),
+        RuledRequests(None),
     )
     assert (chosen.token_id, chosen.stop) == (1, False)
     (chosen,) = sample(
-        [StepRequest("a", 0, 1, Sampling(stop_token_ids=(3,)))], torch.tensor([[0.0, 0.0, 0.0, 1.0]]), RuledRequests()
+        [StepRequest("a", 0, 1, Sampling(stop_token_ids=(3,)))],
+        torch.tensor([[0.0, 0.0, 0.0, 1.0]]),
+        RuledRequests(None),
     )
     assert (chosen.token_id, chosen.stop) == (3, True)
 
 
 def test_log_probabilities_are_the_models_own() -> None:
     sampling = Sampling(temperature=3.0, top_k=2, seed=5, logprobs=3)
-    (chosen,) = sample([StepRequest("a", 0, 1, sampling)], LOGITS[None], RuledRequests())
+    (chosen,) = sample([StepRequest("a", 0, 1, sampling)], LOGITS[None], RuledRequests(None))
     expected = LOGITS.log_softmax(-1).tolist()
     assert chosen.logprob == pytest.approx(expected[chosen.token_id])
     assert [token for token, _ in chosen.alternatives] == [0, 1, 2]

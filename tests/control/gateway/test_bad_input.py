@@ -108,13 +108,14 @@ def test_malformed_json(world: World, raw: bytes):
         ("chat/completions", {"top_logprobs": 3}, "top_logprobs"),
         ("chat/completions", {"logprobs": True, "top_logprobs": 99}, "top_logprobs"),
         ("chat/completions", {"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-        ("chat/completions", {"response_format": {"type": "json_object"}}, "response_format"),
+        ("chat/completions", {"response_format": {"type": "json_object"}}, None),
+        ("chat/completions", {"response_format": {"type": "yaml"}}, "response_format"),
         ("chat/completions", {"modalities": ["audio"]}, "modalities"),
         ("chat/completions", {"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
         ("chat/completions", {"chat_template_kwargs": {f"n{n}": 1 for n in range(65)}}, "chat_template_kwargs"),
     ],
 )
-def test_wrong_values_name_the_parameter(world: World, path: str, change: dict[str, Any], param: str):
+def test_wrong_values_name_the_parameter(world: World, path: str, change: dict[str, Any], param: str | None):
     with world.http() as http:
         answer = http.post(f"/v1/{path}", json={**(CHAT if "chat" in path else PLAIN), **change})
     error = answer.json()["error"]

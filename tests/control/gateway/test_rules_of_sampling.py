@@ -112,14 +112,15 @@ def test_an_instance_of_the_release_before_is_not_asked_for_what_it_would_read_o
             dispatcher = fleet.dispatcher()
             fleet.publish(dispatcher, replace(text_model("m", [whole("old", 0.01)]), policy=policy))
             await fleet.usable(dispatcher)
+            rules = LogitRules(presence_penalty=1.0)
             with pytest.raises(ApiError, match="earlier release") as refused:
-                dispatcher.check_rules(dispatcher.models["m"])
+                dispatcher.check_rules(dispatcher.models["m"], rules)
             assert refused.value.status == 503
             plain, asks = fleet.call(5), fleet.call(5)
-            rules = Sampling(0.0, 1.0, 0, 0, None, LogitRules(presence_penalty=1.0))
-            asks = Call(replace(asks.asked, sampling=rules, must_obey=True))
+            sampling = Sampling(0.0, 1.0, 0, 0, None, rules)
+            asks = Call(replace(asks.asked, sampling=sampling, must_obey=True))
             # The default of a model's files is obeyed by whoever knows it, and was read over before.
-            default = Call(replace(plain.asked, request="default", sampling=rules))
+            default = Call(replace(plain.asked, request="default", sampling=sampling))
             for call in (plain, asks, default):
                 dispatcher.start(call)
             assert len((await ended(plain)).generated) == len((await ended(default)).generated) == 5

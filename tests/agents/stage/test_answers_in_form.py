@@ -1,0 +1,134 @@
+"""Prefilled here and decoded there by the torch engine, behind a real gateway: answers that obey what a client asks."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import openai
+import pytest
+import torch
+
+from bench.text_tables import DECODE, PREFILL
+from tests.agents.engines.letter_tokenizer import END, LETTERS, NEWLINE, SPACE, letter_tokenizer
+from tests.agents.engines.tiny_models import save_model
+from tests.agents.hand_off.fleet import MODEL, QUICK, Fleet
+from tests.control.gateway.world import Process
+
+DENSE = {str(token): -100 for token in (SPACE, NEWLINE)}
+"""Else random weights put white space between JSON's parts for ever."""
+TEMPLATE = "{% if tools %}<tool_call>{{ tools | length }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"
+SCHEMA = {
+    "type": "object",
+    "properties": {"side": {"enum": ["left", "right"]}, "steps": {"type": "integer", "minimum": 1, "maximum": 99}},
+    "required": ["side", "steps"],
+    "additionalProperties": False,
+}
+EMPTY: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+WALK = {"type": "function", "function": {"name": "walk", "parameters": SCHEMA}}
+STOP = {"type": "function", "function": {"name": "stop", "parameters": EMPTY}}
+
+
+class TextFleet(Fleet):
+    """Its model's tokens are letters."""
+
+    def start_gateway(self, *arguments: str) -> None:
+        self.keys.save(self.folder / "gateway.key")
+        at = ["--port", "0", "--table", str(self.folder / "table.json"), "--key", str(self.folder / "gateway.key")]
+        self.gateway = Process("control.gateway", [*at, *arguments], self.folder / "gateway.log")
+        for name in self.instances:
+            self.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 1.0, timeout_s=240)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("forms")
+    (folder / "tokenizer").mkdir()
+    save_model("qwen3", letter_tokenizer(folder / "tokenizer", TEMPLATE))
+    made = TextFleet(folder, folder / "tokenizer")
+    try:
+        made.add("p1", PREFILL, ((6,), ((1.0,),)))
+        made.add("d1", DECODE, ((2, 4), ((1.0,), (1.0,))))
+        made.publish()
+        made.start_gateway(*QUICK)
+        yield made
+    finally:
+        made.stop()
+
+
+def asked(**options: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": "where to?"}]
+    return {"model": MODEL, "messages": messages, "max_tokens": 150, "seed": 5, "logit_bias": DENSE, **options}
+
+
+def form(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "way", "schema": schema, "strict": True}}
+
+
+def test_answers_are_documents_of_the_schema_whole_and_streamed(fleet: Fleet) -> None:
+    client = fleet.client()
+    whole = client.chat.completions.create(**asked(response_format=form(SCHEMA), n=3))
+    for choice in whole.choices:
+        assert choice.finish_reason == "stop"
+        jsonschema.validate(json.loads(choice.message.content or ""), SCHEMA)
+    assert len({choice.message.content for choice in whole.choices}) > 1
+    texts = [""] * 3
+    for chunk in client.chat.completions.create(**asked(response_format=form(SCHEMA), n=3), stream=True):
+        texts[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+    assert texts == [choice.message.content for choice in whole.choices]
+    anything = client.chat.completions.create(**asked(response_format={"type": "json_object"}, max_tokens=6))
+    assert (anything.choices[0].message.content or "").startswith("{")
+
+
+def test_an_answer_that_has_to_be_a_call_is_one_of_the_tools(fleet: Fleet) -> None:
+    client, tools = fleet.client(), {STOP["function"]["name"]: STOP, WALK["function"]["name"]: WALK}  # type: ignore[index]
+    for choice in ("required", {"type": "function", "function": {"name": "walk"}}):
+        request = asked(tools=[STOP, WALK], tool_choice=choice, parallel_tool_calls=False)
+        (answer,) = client.chat.completions.create(**request).choices
+        assert answer.finish_reason == "tool_calls"
+        (call,) = answer.message.tool_calls or ()
+        function = call.function  # type: ignore[union-attr]
+        assert choice == "required" or function.name == "walk"
+        schema: dict[str, Any] = tools[function.name]["function"]["parameters"]  # type: ignore[index]
+        jsonschema.validate(json.loads(function.arguments), schema)
+
+
+def test_biases_penalties_and_lengths_change_what_is_said(fleet: Fleet) -> None:
+    client = fleet.client()
+
+    def said(bias: dict[int, float], **options: Any) -> tuple[str, int]:
+        """Text, and how many tokens it has: some have no letter."""
+        body = {"prompt": "abc", "max_tokens": 24, "temperature": 0, "logit_bias": bias, **options}
+        answer = client.completions.create(model=MODEL, **body)
+        return answer.choices[0].text, answer.usage.completion_tokens  # type: ignore[union-attr]
+
+    a, b = LETTERS.index("a"), LETTERS.index("b")
+    assert said({a: 100}) == ("a" * 24, 24)
+    assert set(said({a: 100, b: 99.0}, presence_penalty=2)[0][:2]) == {"a", "b"}
+    assert said({END: 100}) == ("", 0)
+    assert said({END: 100}, extra_body={"min_tokens": 7})[1] == 7
+    endless = {END: -100.0}
+    free = said(endless)
+    assert free[1] == 24
+    assert said(endless, extra_body={"repetition_penalty": 1.9}) != free
+    assert said(endless, temperature=1, seed=3) != free
+    assert said(endless, temperature=1, seed=3, extra_body={"min_p": 1.0}) == free
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"response_format": form({"type": "nothing"})}, "response_format"),
+        ({"response_format": form({"type": "string", "not": {"const": "x"}})}, "response_format"),
+        ({"response_format": form({"enum": ["x" * 70_000]})}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": {"type": "yaml"}}, "response_format"),
+        ({"response_format": form(SCHEMA), "tools": [WALK]}, "response_format"),
+        ({"response_format": form(SCHEMA), "extra_body": {"ignore_eos": True}}, "ignore_eos"),
+    ],
+)
+def test_forms_that_no_grammar_can_hold_say_why(fleet: Fleet, change: dict[str, Any], param: str) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        fleet.client().chat.completions.create(**asked(**change))
+    assert refused.value.param == param
