@@ -9,14 +9,14 @@ WORDS = {"kernels": "of measured kernels"}
 
 
 def step_time_lines(bases: Sequence[StepTimeBasis]) -> Iterator[str]:
-    """One for all GPUs that rest on the same: "L4 and L40S estimated, ±18 % (TTFT) and ±9 % (TPOT): …"."""
+    """One for all GPUs of an engine that rest on the same: "vllm on L4, L40S: estimated, ±18% TTFT, ±9% TPOT …"."""
     alike: dict[StepTimeBasis, list[str]] = {}
     for each in bases:
         own = each.judged_on == each.gpu
         alike.setdefault(each if own else replace(each, gpu=""), []).append(each.gpu)
     for basis, gpus in alike.items():
         names = ", ".join(dict.fromkeys(gpus))
-        yield f"{names} {WORDS.get(basis.source, basis.source)}, {_error(basis)}"
+        yield f"{basis.engine} on {names}: {WORDS.get(basis.source, basis.source)}, {_error(basis)}"
 
 
 def _error(basis: StepTimeBasis) -> str:
