@@ -81,6 +81,8 @@ def _why_not(engine: str, support: EngineSupport, model: str, stored: StoredWeig
         named = f"of family {stored.family!r}" if stored.family else "of no family (its config.json has no model_type)"
         return f"model {model} is {named}, which {engine} does not run: it runs {_list(support.families or ())}"
     unread = [each for each in stored.formats if not support.reads(stored.family, each)]
+    if not unread and (unattended := support.unattended(stored)):
+        return f"model {model} has {unattended}: {engine} does not run it"
     if not unread:
         return None
     return (
@@ -90,7 +92,8 @@ def _why_not(engine: str, support: EngineSupport, model: str, stored: StoredWeig
 
 
 def _instead(engine: str, support: EngineSupport, stored: StoredWeights) -> str:
-    readable = _readable(support, stored.family) if support.knows(stored.family) else ()
+    is_format = not all(support.reads(stored.family, each) for each in stored.formats)
+    readable = _readable(support, stored.family) if support.knows(stored.family) and is_format else ()
     ways = [f"name a checkpoint of it in {'bf16' if 'bf16' in readable else readable[0]}"] if readable else []
     ways += [
         f"set `engine: {name}`{_where(kind, stored)}"

@@ -53,6 +53,7 @@ def model_from_hf_config(config: dict[str, Any], id: str, revision: str) -> Mode
     layers = fields.integer(_one_of(fields, LAYER_KEYS), low=1, high=MAX_LAYERS)
     hidden = fields.integer(_one_of(fields, HIDDEN_KEYS), low=1, high=1 << 18)
     attention = attention_of(fields, layers, hidden)
+    latent = attention.latent
     formats = quantization_of(fields if fields.table("quantization_config") else root, layers)
     gated = fields.text("model_type", "") not in UNGATED
     experts, dense_layers = _experts(fields, layers)
@@ -80,7 +81,7 @@ def model_from_hf_config(config: dict[str, Any], id: str, revision: str) -> Mode
         embedding_weight_bytes=2.0 * vocab * hidden,
         windows=attention.windows,
         experts=experts,
-        latent_attention=attention.latent,
+        latent_attention=latent,
         dense_layers=dense_layers,
         dense_ffn_weight_bytes=dense_bytes if dense_layers else 0.0,
         gated_ffn=gated,
@@ -93,6 +94,9 @@ def model_from_hf_config(config: dict[str, Any], id: str, revision: str) -> Mode
             dense_ffn=_stored(formats.dense_ffn, 0.0 if width == 0 else _ffn_weights(fields, hidden, width, gated)),
             shared_experts=_stored(formats.shared_experts, _shared_weights(hidden, experts, gated)),
             experts=_stored(formats.experts, _expert_weights(hidden, experts, gated)),
+            head_size=latent.kv_rank + latent.rope_head_dim if latent else attention.head_dim,
+            is_latent=latent is not None,
+            mixes_windows=len(set(attention.windows)) > 1,
         ),
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from templates_lib.values.stored_weights import StoredWeights
 from templates_lib.values.work import Phase
 
 PLAIN_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
@@ -11,6 +12,22 @@ PLAIN_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
 FORMATS = (*PLAIN_BYTES, "fp8", "int8", "int4", "mxfp4", "nvfp4")
 """Storage formats of weights (`templates_lib.models.quantization`)."""
 AS_STORED: Mapping[str, str] = MappingProxyType({name: name for name in FORMATS})
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSizes:
+    """Sizes of attention heads that an engine's kernels take."""
+
+    listed: frozenset[int]
+    least_other: int = 0
+    """From here on all of them; 0: none but those listed."""
+
+    def __contains__(self, size: int) -> bool:
+        return size in self.listed or 0 < self.least_other <= size
+
+    def __str__(self) -> str:
+        names = ", ".join(map(str, sorted(self.listed)))
+        return f"{names}, and all from {self.least_other} on" if self.least_other else names
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +48,12 @@ class EngineSupport:
     Those of other formats are multiplied by kernels that read them as they are."""
     computes_in: frozenset[str] | None = None
     """Types of activations and KV cache; others become bf16. None: whatever the checkpoint says."""
+    head_sizes: HeadSizes | None = None
+    """Of attention heads, of which its kernels take these; None: all."""
+    latent_sizes: HeadSizes | None = None
+    """The same of the latents of latent attention, with their rotary part."""
+    mixes_windows: frozenset[str] | None = None
+    """Families that it runs with sliding windows in some of their layers; None: all."""
     tensor_parallel: bool = True
     """A stage may be cut over devices of a node by heads and width."""
     expert_parallel: bool = True
@@ -58,6 +81,15 @@ class EngineSupport:
     def reads(self, family: str, stored: str) -> bool:
         """Tell whether weights in this storage format are read, in models of this family."""
         return stored in self.weights and family in self.only_of.get(stored, (family,))
+
+    def unattended(self, stored: StoredWeights) -> str:
+        """Return what of a checkpoint's attention it does not run, to read behind "it has"; empty: it runs it."""
+        sizes, parts = (self.latent_sizes, "latents") if stored.is_latent else (self.head_sizes, "heads")
+        if stored.head_size and sizes is not None and stored.head_size not in sizes:
+            return f"attention {parts} of {stored.head_size} numbers, where sizes may be {sizes}"
+        if stored.mixes_windows and self.mixes_windows is not None and stored.family not in self.mixes_windows:
+            return f"sliding windows in some of its layers only, as {stored.family!r} may not have them"
+        return ""
 
     def computed_in(self, stated: str) -> str:
         """Return the type of activations or KV cache that stands for the one that a checkpoint states."""

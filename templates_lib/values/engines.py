@@ -7,7 +7,7 @@ from pathlib import Path
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.cuda import TORCH_BUILD, CudaBuild
 from templates_lib.values.engine_environment import EngineEnvironment
-from templates_lib.values.engine_support import ANYTHING, EngineSupport
+from templates_lib.values.engine_support import ANYTHING, EngineSupport, HeadSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ _VLLM_STAGE = EngineSupport(
     families=frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"}),
     weights=_PLAIN,
     computes_in=_TORCH.computes_in,
+    head_sizes=HeadSizes(frozenset({32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512})),  # `backends/cpu_attn.py`
+    mixes_windows=frozenset({"llama", "mistral"}),
     tensor_parallel=False,
     expert_parallel=False,
 )
@@ -76,6 +78,13 @@ _VLLM = EngineSupport(
     weights=_AS_STORED,
     only_of={"mxfp4": frozenset({"gpt_oss"})},
     computes_in=frozenset({"fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4"}),
+    # FlashAttention takes multiples of 8, Triton's kernels all from 32 on; what is left to FlexAttention was never
+    # tried (`v1/attention/backends`).
+    head_sizes=HeadSizes(frozenset({8, 16, 24}), 32),
+    latent_sizes=HeadSizes(frozenset({320, 512, 576})),  # `layers/attention/mla_attention.py`
+    # Whose layers ask for their own window (`model_executor/models`). Qwen2Model, which is Qwen3's too, refuses others
+    # on loading; what remains would be answered as if there were no window.
+    mixes_windows=frozenset({"exaone4", "gpt_oss", "granite", "granitemoe", "llama", "mistral", "phi3"}),
     data_parallel=False,
     cuts_over_nodes=False,
     hand_over_types=frozenset({"fp32", "bf16", "fp16"}),

@@ -1,4 +1,4 @@
-"""Weights as a checkpoint stores them, kind by kind: what an engine makes of them is reckoned from here."""
+"""A checkpoint as it is stored, kind of weights by kind: what an engine makes of it is reckoned from here."""
 
 from dataclasses import dataclass
 
@@ -25,6 +25,12 @@ class StoredWeights:
     """Of each layer that has a dense feed-forward block."""
     shared_experts: StoredMatrices
     experts: StoredMatrices
+    head_size: int = 0
+    """Numbers of a cached key of one attention head, or of the latent of latent attention; 0: not known."""
+    is_latent: bool = False
+    """Its attention is latent (`ModelSpec.latent_attention`)."""
+    mixes_windows: bool = False
+    """Its layers see unlike stretches of a text: some through a sliding window, others all of it."""
 
     @property
     def matrices(self) -> tuple[StoredMatrices, ...]:

@@ -138,6 +138,78 @@ def test_nodes_may_run_less_than_their_engine_could() -> None:
     assert refusal_of_node("vllm", "m", mixtral) is None
 
 
+WINDOWS = {"use_sliding_window": True, "sliding_window": 16}
+LATENT = {
+    "model_type": "deepseek_v2", "kv_lora_rank": 32, "qk_rope_head_dim": 16, "qk_nope_head_dim": 16, "v_head_dim": 16,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"head_dim": 20}, "20"),
+        ({"model_type": "qwen2", **WINDOWS, "max_window_layers": 2}, "window"),
+        ({"model_type": "qwen3", **WINDOWS, "layer_types": ["sliding_attention", "full_attention"] * 2}, "window"),
+        (LATENT, "48"),
+    ],
+)
+def test_attention_that_vllm_does_not_run_is_refused_with_what_would(config: Any, named: str) -> None:
+    described = stored(spec(**config))
+    why = refusal("vllm", "m", described)
+    assert why is not None
+    assert all(part in why for part in ("model m", named, "engine vllm"))
+    assert ("`engine: torch`" in why) == (config is not LATENT)
+    assert "a checkpoint of it in" not in why
+    assert default_engines(["aws"], described) == ("torch",)
+    assert refusal_of_node("vllm", "m", described) is not None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"head_dim": 16},
+        {"head_dim": 100},
+        {"model_type": "mistral", "sliding_window": 16},
+        {"model_type": "qwen2", **WINDOWS, "max_window_layers": 0},
+        {"model_type": "qwen2", **WINDOWS, "max_window_layers": 4},
+        {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"] * 2},
+        LATENT | {"kv_lora_rank": 512, "qk_rope_head_dim": 64},
+    ],
+)
+def test_attention_that_vllm_runs_is_not_refused(config: Any) -> None:
+    assert refusal("vllm", "m", stored(spec(**config))) is None
+
+
+@pytest.mark.needs("vllm")
+def test_what_is_declared_of_attention_is_what_vllm_says() -> None:
+    vllm = next(VLLM_PYTHON.parent.parent.glob("lib/python3*/site-packages/vllm"))
+    models, support = vllm / "model_executor" / "models", support_of("vllm")
+    registry = (models / "registry.py").read_text()
+    by_layer = {path.stem for path in models.glob("*.py") if "per_layer_sliding_window=" in path.read_text()}
+    of_llama = {path.stem for path in models.glob("*.py") if "(LlamaForCausalLM)" in path.read_text()}
+    of_llama |= {"mistral"}  # whose attention is Llama's
+    assert '("mistral", "MistralForCausalLM")' in registry
+    assert "class MistralAttention(LlamaAttention)" in (models / "mistral.py").read_text()
+    assert support.mixes_windows is not None
+    assert support.mixes_windows <= by_layer | of_llama
+    refused = (models / "qwen2.py").read_text()
+    assert "config.max_window_layers == config.num_hidden_layers" in refused
+    assert "class Qwen3Model(Qwen2Model)" in (models / "qwen3.py").read_text()
+    backends = vllm / "v1" / "attention" / "backends"
+    assert "head_size % 8 != 0" in (backends / "flash_attn.py").read_text()
+    assert "return head_size >= 32" in (backends / "triton_attn.py").read_text()
+    latent = (vllm / "model_executor" / "layers" / "attention" / "mla_attention.py").read_text()
+    on_processors = (backends / "cpu_attn.py").read_text()
+    stages = ENGINES["vllm-stage"].here
+    assert support.latent_sizes is not None
+    assert stages is not None
+    assert stages.head_sizes is not None
+    for text, sizes in ((latent, support.latent_sizes), (on_processors, stages.head_sizes)):
+        found = re.search(r"def get_supported_head_sizes\(cls\) -> list\[int\]:\s+return \[([\d, ]+)\]", text)
+        assert found is not None
+        assert {int(size) for size in found[1].split(",")} == sizes.listed
+
+
 @pytest.mark.needs("vllm")
 def test_what_is_declared_of_vllm_is_what_its_registries_name() -> None:
     packages = next(VLLM_PYTHON.parent.parent.glob("lib/python3*/site-packages"))
