@@ -122,6 +122,7 @@ def _library(source: TemplateSource) -> Library:
             first,
             ids=batch.ids, nodes=batch.nodes, point_template=batch.point_template, entry_point=batch.entry_point,
             entry_class=batch.entry_class, entry_units_per_s=batch.entry_units_per_s,
+            template_engine=batch.template_engine,
         )  # fmt: skip
         first = union(first, own)
     return first
@@ -131,5 +132,5 @@ def _empty(source: TemplateSource) -> Library:
     return Library(
         "library-1", "costs-1", source.configs, source.classes, np.zeros(0, "S32"),
         np.zeros((0, len(source.configs)), np.uint8), np.zeros(0, np.int32), np.zeros(0, np.int32),
-        np.zeros(0, np.int16), np.zeros(0),
+        np.zeros(0, np.int16), np.zeros(0), source.engines, np.zeros(0, np.int16),
     )  # fmt: skip

@@ -42,6 +42,7 @@ class RandomTemplates:
     fingerprint = "bench"
     cost_model_fingerprint = "bench"
     configs = tuple(f"GPU{i}:1/n25" for i in range(20))
+    engines = ("random",)
     classes = tuple(WorkClass(f"model{i}/decode", "m", "decode", Unit.OUTPUT_TOKEN, "s", 50.0) for i in range(UNITS))
 
     def units(self) -> tuple[str, ...]:
@@ -66,6 +67,7 @@ class RandomTemplates:
             entry_point=one_each,
             entry_class=np.full(size, index, dtype=np.int16),
             entry_units_per_s=rng.uniform(1, 1e5, size),
+            template_engine=np.zeros(size, dtype=np.int16),
             records=tuple(filler[: 48 + i % 33] for i in range(size)),
         )
 

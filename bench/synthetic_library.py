@@ -146,7 +146,7 @@ def library(seed: int, *, copies: int = 1) -> Library:
     index = np.arange(size, dtype=np.int32)
     return Library(
         f"synthetic-{seed}-{copies}", "synthetic", names, tuple(classes), ids, np.concatenate(nodes), index, index,
-        np.concatenate(entry_class), np.concatenate(units),
+        np.concatenate(entry_class), np.concatenate(units), ("synthetic",), np.zeros(size, dtype=np.int16),
     )  # fmt: skip
 
 

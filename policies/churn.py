@@ -33,6 +33,7 @@ from templates_lib.values.instance import Instance
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan, PlannedInstance, Reason
+from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 
 _ROUNDING = 1e-6
@@ -107,15 +108,18 @@ class Payback:
     doubtful: frozenset[str] = frozenset()
     """Keys of offers of which more may be refused."""
 
-    def factor(self, startup_minutes: float) -> float:
-        """Return the cost of a new instance, as a share of its rent over the horizon."""
+    def weighed(self, settings: Settings, patience: float = 1.0) -> Settings:
+        """Return the settings under which K (`Settings.init_factor_of`) is the whole cost of a new instance, as a share
+        of its rent over the horizon, `patience` times as long."""
         if self.moves_left == 0:
-            return _MORE_THAN_ANYTHING_SAVES
-        return (startup_minutes + self.overlap_minutes) / self.horizon_minutes
-
-    def start_usd(self, usd_per_hour: float, startup_minutes: float) -> float:
-        """Return the dollars that it costs to start instances of that rent."""
-        return usd_per_hour * (startup_minutes + self.overlap_minutes) / 60
+            return replace(
+                settings, startup_minutes=_MORE_THAN_ANYTHING_SAVES, install_minutes={}, adjustment_interval_minutes=1.0
+            )
+        return replace(
+            settings,
+            startup_minutes=settings.startup_minutes + self.overlap_minutes,
+            adjustment_interval_minutes=patience * self.horizon_minutes,
+        )
 
 
 def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback: Payback | None = None) -> Plan:
@@ -127,25 +131,25 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     moves it is no dearer over the horizon than keeping what runs where that serves as much (within the solver's gap),
     nor than any plan whose new instances find room beside what runs; where such a plan would leave more unmet, nor than
     `new`. Stepping stones (`policies.stepping_stones`) come on top of that. Where several offers sell the nodes of what
-    is new, the cost of its moves is reckoned too high by at most what `_new_usd_per_hour` says: the guard may then
+    is new, the cost of its moves is reckoned too high by at most what `_start` says: the guard may then
     stand still where a move would just have paid, never the other way round.
     """
     running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
     if not running or _counts(new) == running:  # nothing would be moved
         return new
     rule = payback or Payback()
-    factor = rule.factor(snapshot.settings.startup_minutes)
+    weighed = rule.weighed(snapshot.settings)
     known = {name for name, _, _ in running}
     unbroken = _unbroken(snapshot)
-    stay = _solved(_without_more(unbroken, frozenset(o.key for o in snapshot.offers)), library.of(known), solve, factor)
+    stay = _solved(_without_more(unbroken, frozenset(o.key for o in snapshot.offers)), library.of(known), solve, rule)
     # Not only of the templates of `new`: beside what runs there may be room for others only.
-    best = _solved(unbroken, library, solve, factor)
+    best = _solved(unbroken, library, solve, rule)
     if not _serves(best, new, snapshot):
-        fewer = _solved(snapshot, library.of(known | {i.template_id for i in new.instances}), solve, factor)
-        best = fewer if _serves(fewer, new, snapshot) and _cost(fewer, factor) < _cost(new, factor) else new
-    cost = _cost(best, factor)
+        fewer = _solved(snapshot, library.of(known | {i.template_id for i in new.instances}), solve, rule)
+        best = fewer if _serves(fewer, new, snapshot) and _cost(fewer, weighed) < _cost(new, weighed) else new
+    cost = _cost(best, weighed)
     # Within what the solver may be off, to stand still is best.
-    if _serves(stay, new, snapshot) and _cost(stay, factor) <= cost * (1 + snapshot.settings.limits.gap):
+    if _serves(stay, new, snapshot) and _cost(stay, weighed) <= cost * (1 + snapshot.settings.limits.gap):
         best = stay
     best, stones = with_stepping_stones(best, snapshot, library, rule.horizon_minutes)
     if _counts(best) == _counts(new):  # to move to it at once is best
@@ -156,9 +160,8 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     return _finished(best, new, snapshot, (*_left_out(best, new, snapshot, rule), *_kept_for_more(stones)))
 
 
-def _solved(snapshot: Snapshot, library: Library, solve: Solve, factor: float) -> Plan:
-    settings = replace(snapshot.settings, startup_minutes=factor, adjustment_interval_minutes=1.0)
-    return solve(replace(snapshot, settings=settings), library)
+def _solved(snapshot: Snapshot, library: Library, solve: Solve, rule: Payback, patience: float = 1.0) -> Plan:
+    return solve(replace(snapshot, settings=rule.weighed(snapshot.settings, patience)), library)
 
 
 def _unbroken(snapshot: Snapshot) -> Snapshot:
@@ -170,23 +173,27 @@ def _counts(plan: Plan) -> Counter[Column]:
     return Counter({(i.template_id, i.zone, i.market): i.count for i in plan.instances if i.count})
 
 
-def _cost(plan: Plan, factor: float) -> float:
+def _cost(plan: Plan, weighed: Settings) -> float:
     """$ per hour over the horizon."""
-    return _rate(plan) + factor * _new_usd_per_hour(plan)
+    return _rate(plan) + _start(plan, weighed)
 
 
-def _new_usd_per_hour(plan: Plan) -> float:
-    """Rent of what does not run yet, at the mean price of the nodes of its row, those that run among them.
+def _start(plan: Plan, settings: Settings) -> float:
+    """Σ K · rent of what does not run yet, at the mean price of the nodes of its row, those that run among them.
 
     An approximation where a row draws on several offers of one cell (configuration, zone, market). The solver reckons
-    with the cheapest offer of each cell (`_least_new_usd_per_hour`). This is never less, and more by at most, for every
+    with the cheapest offer of each cell (`_least_start`). This is never less, and more by at most, for every
     new node, the dearest price of its cell in the plan less the cheapest one of the market.
     """
-    return sum(i.usd_per_hour / i.count * max(i.count - i.running, 0) for i in plan.instances if i.count)
+    return sum(
+        settings.init_factor_of(i.engines) * i.usd_per_hour / i.count * max(i.count - i.running, 0)
+        for i in plan.instances
+        if i.count
+    )
 
 
-def _least_new_usd_per_hour(plan: Plan, snapshot: Snapshot) -> float:
-    """Rent of what does not run yet, at the cheapest offer of each cell that gives nodes: as the solver reckons it."""
+def _least_start(plan: Plan, snapshot: Snapshot) -> float:
+    """The same at the cheapest offer of each cell that gives nodes: as the solver reckons it."""
     held = snapshot.held_nodes()
     least: dict[tuple[str, str, Market], float] = {}
     for offer in snapshot.offers:
@@ -199,7 +206,11 @@ def _least_new_usd_per_hour(plan: Plan, snapshot: Snapshot) -> float:
         disk = disks.usd_per_hour(instance.zone, instance.disk_gib)
         return sum(n * (least[config, instance.zone, instance.market] + disk) for config, n in instance.nodes.items())
 
-    return sum((i.count - i.running) * each(i) for i in plan.instances if i.count > i.running)
+    return sum(
+        snapshot.settings.init_factor_of(i.engines) * (i.count - i.running) * each(i)
+        for i in plan.instances
+        if i.count > i.running
+    )
 
 
 def _serves(plan: Plan, new: Plan, snapshot: Snapshot) -> bool:
@@ -226,7 +237,7 @@ def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, 
     Its objective is exactly what the solver reckons with, so that the gap to that bound is one; but for spot stepping
     stones, whose risk is that of their own offers rather than of the cheapest of their like.
     """
-    init = snapshot.settings.init_factor * _least_new_usd_per_hour(plan, snapshot)
+    init = _least_start(plan, snapshot)
     objective = plan.usd_per_hour + init + plan.spot_risk_usd_per_hour
     gap = max(0.0, (objective - new.bound) / objective) if objective > 0 else 0.0
     proven = plan.status != "optimal" or gap <= snapshot.settings.limits.gap
@@ -254,8 +265,7 @@ def _overdue(best: Plan, new: Plan, snapshot: Snapshot, library: Library, solve:
     if rule.moves_left == 0 or not (rule.left_out_usd > 0 or rule.is_swapping):
         return None
     is_calm = all(instance.state == READY for instance in snapshot.staying())
-    factor = rule.factor(snapshot.settings.startup_minutes) / _PATIENCE
-    mix = _solved(_without_more(snapshot, rule.doubtful), library, solve, factor)
+    mix = _solved(_without_more(snapshot, rule.doubtful), library, solve, rule, _PATIENCE)
     if _serves(mix, new, snapshot) and _rate(mix) < _rate(best) - _ROUNDING:
         has_added_up = rule.left_out_usd >= _TIMES * _costs(best, mix, snapshot, rule)
         if rule.is_swapping or (is_calm and has_added_up):
@@ -284,7 +294,8 @@ def _without_more(snapshot: Snapshot, offers: frozenset[str]) -> Snapshot:
 
 def _costs(best: Plan, other: Plan, snapshot: Snapshot, rule: Payback) -> float:
     """$ to carry out `other` instead of `best`."""
-    return rule.start_usd(_new_usd_per_hour(other) - _new_usd_per_hour(best), snapshot.settings.startup_minutes)
+    hour = replace(rule, moves_left=None, horizon_minutes=60.0).weighed(snapshot.settings)
+    return _start(other, hour) - _start(best, hour)
 
 
 def _left_out(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Iterator[Reason]:

@@ -56,8 +56,9 @@ def plan_of_counts(
     charged = snapshot.charged_disks
     disks = sum(charged.usd_per_hour(i.zone, i.disk_gib, i.count * sum(i.nodes.values())) for i in instances)
     traffic = sum(f.traffic_usd_per_hour for f in flows)
-    init = snapshot.settings.init_factor * sum(
-        i.usd_per_hour * max(i.count - i.running, 0) / i.count for i in instances
+    init = sum(
+        snapshot.settings.init_factor_of(i.engines) * i.usd_per_hour * max(i.count - i.running, 0) / i.count
+        for i in instances
     )
     risk = _spot_risk(snapshot, instances, offers, nodes_by_offer)
     plan = Plan(
@@ -109,7 +110,8 @@ def _planned(
     nodes = {library.configs[c]: int(row[c]) for c in np.flatnonzero(row)}
     entries = np.flatnonzero(library.point_template[library.entry_point] == count.template)
     classes = [library.classes[int(library.entry_class[e])] for e in entries]
-    gib = disks.node_gib(c.component for c in classes)
+    engines = library.engine_of(count.template)
+    gib = disks.node_gib((c.component for c in classes), engines)
     usd = sum(n * prices[config, count.zone, count.market] for config, n in nodes.items())
     usd += disks.usd_per_hour(count.zone, gib, sum(nodes.values()))
     return PlannedInstance(
@@ -124,6 +126,7 @@ def _planned(
         units_per_s={c.id: float(library.entry_units_per_s[e]) for c, e in zip(classes, entries, strict=True)},
         usd_per_hour=usd * count.count,
         disk_gib=gib,
+        engines=engines,
     )
 
 

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from templates_lib.values.engine_set import engine_set
 from templates_lib.values.instance import Instance
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market, Offer
@@ -69,7 +70,8 @@ def _planned(instance: Instance, snapshot: Snapshot, library: Library) -> Planne
     template is not in the library any more."""
     sold = _offers(snapshot)
     nodes = Counter(sold[node.offer].node_config for node in instance.nodes)
-    point = np.searchsorted(library.point_template, np.flatnonzero(library.ids == instance.template_id.encode()))
+    at = np.flatnonzero(library.ids == instance.template_id.encode())
+    point = np.searchsorted(library.point_template, at)
     entries = np.flatnonzero(np.isin(library.entry_point, point))
     classes = [library.classes[k] for k in library.entry_class[entries]]
     units = dict(zip((c.id for c in classes), library.entry_units_per_s[entries].tolist(), strict=True))
@@ -77,11 +79,13 @@ def _planned(instance: Instance, snapshot: Snapshot, library: Library) -> Planne
         "+".join(dict.fromkeys(names)) for names in ((c.component for c in classes), (c.phase for c in classes))
     )
     disks = snapshot.charged_disks
-    gib = disks.node_gib(c.component for c in classes)
+    engines = engine_set(library.engine_of(int(template)) for template in at)
+    gib = disks.node_gib((c.component for c in classes), engines)
     usd = _rent(instance, sold) + disks.usd_per_hour(instance.zone, gib, len(instance.nodes))
     return PlannedInstance(
-        instance.template_id, model, phase, instance.zone, instance.market, 1, 1, dict(nodes), units, usd, disk_gib=gib
-    )
+        instance.template_id, model, phase, instance.zone, instance.market, 1, 1, dict(nodes), units, usd,
+        disk_gib=gib, engines=engines,
+    )  # fmt: skip
 
 
 def _rent(instance: Instance, sold: Mapping[str, Offer]) -> float:

@@ -38,9 +38,10 @@ def single_node_replicas(snapshot: Snapshot, library: Library) -> dict[str, tupl
     found: dict[str, list[Replica]] = {c.id: [] for c in library.classes}
     for template, config, work_class, units_per_s in _single_node_templates(library):
         capped = units_per_s * snapshot.settings.cap(work_class, library.template_id(template))
-        gib = disks.node_gib([component_of[work_class]])
+        component, engines = component_of[work_class], library.engine_of(template)
+        gib = disks.node_gib([component], engines)
         for (offered, zone, market), price in cheapest.items():
-            if offered == config:
+            if offered == config and snapshot.may_be_at(zone.partition("/")[0], component, engines):
                 usd = price + disks.usd_per_hour(zone, gib)
                 found[work_class].append(Replica(template, work_class, config, zone, market, capped, usd))
     return {

@@ -31,13 +31,17 @@ def work_class(name: str, unit: Unit = Unit.PROMPT_TOKEN) -> WorkClass:
 
 
 def library(
-    classes: Sequence[WorkClass], templates: Mapping[str, tuple[Mapping[str, int], Sequence[Point]]]
+    classes: Sequence[WorkClass],
+    templates: Mapping[str, tuple[Mapping[str, int], Sequence[Point]]],
+    engine_of: Mapping[str, str] | None = None,
 ) -> Library:
-    """Templates by id: (nodes, operating points)."""
+    """Templates by id: (nodes, operating points). `engine_of`: template id → its engines, where they are known."""
     configs = tuple(sorted({c for nodes, _ in templates.values() for c in nodes}))
     index = {c.id: k for k, c in enumerate(classes)}
     points = [(t, point) for t, (_, points) in enumerate(templates.values()) for point in points]
     entries = [(p, index[name], units) for p, (_, point) in enumerate(points) for name, units in point.items()]
+    engines = [(engine_of or {}).get(name, "") for name in templates]
+    known = tuple(sorted(set(engines)))
     return Library(
         version="library-1",
         cost_model_fingerprint="costs-1",
@@ -49,6 +53,8 @@ def library(
         entry_point=np.array([p for p, _, _ in entries], dtype=np.int32),
         entry_class=np.array([k for _, k, _ in entries], dtype=np.int16),
         entry_units_per_s=np.array([u for _, _, u in entries], dtype=np.float64),
+        engines=known,
+        template_engine=np.array([known.index(engine) for engine in engines], dtype=np.int16),
     )
 
 
@@ -91,6 +97,7 @@ def snapshot(
     instances: Iterable[Instance] = (),
     settings: Settings | None = None,
     disks: Disks | UnsetType = UNSET,
+    barred: dict[str, dict[str, tuple[str, ...]]] | UnsetType = UNSET,
 ) -> Snapshot:
     """`demand` is requests per second by app; `traffic` is $/GB by (source, target)."""
     return Snapshot(
@@ -106,6 +113,7 @@ def snapshot(
         library_version="library-1",
         cost_model_fingerprint="costs-1",
         disks=disks,
+        barred=barred,
     )
 
 

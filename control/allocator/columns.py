@@ -26,8 +26,9 @@ class Prices:
     """(K, G) $/h for the whole peak load of a class."""
     count_value: Floats
     """(K,) $/h for being an instance that serves the class."""
-    with_risk: bool
-    """True where spot risk counts (it does not while unmet demand is minimised)."""
+    with_own: bool
+    """True where what columns cost by themselves counts (`Columns.own`); it does not while unmet demand is
+    minimised."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +89,7 @@ def restrict(library: Library, classes: tuple[int, ...]) -> tuple[Library, NDArr
         entry_point=new_point[library.entry_point[keep_entry]],
         entry_class=library.entry_class[keep_entry],
         entry_units_per_s=library.entry_units_per_s[keep_entry],
+        template_engine=library.template_engine[keep_template],
     )
     return restricted, keep_template
 
@@ -110,13 +112,16 @@ class Columns:
         usable_share: Floats,
         risk_hours: float,
         node_gib: Ints,
+        more_init: Floats,
     ) -> None:
         """`usable_share` (entries,) turns units per second into shares of the peak (utilisation cap / peak). `node_gib`
-        (n,) is the disk of each node of a template."""
+        (n,) is the disk of each node of a template, `more_init` (n,) by how much its K is above that of the
+        settings."""
         self.library, self.supply, self.allowed = library, supply, allowed
         self.nodes = library.nodes.astype(np.float32)
         self.disk_gib: Floats = library.nodes.sum(axis=1, dtype=np.float64) * node_gib
         """(n,) GiB of all nodes of an instance."""
+        self.more_init = more_init
         self.points = len(library.point_template)
         self.classes = len(classes)
         position = np.full(len(library.classes), -1, dtype=np.int64)
@@ -163,6 +168,13 @@ class Columns:
         often = np.einsum("ic,ci->i", nodes, self.supply.interruptions_per_hour[:, group])
         return np.asarray(self.rent(template, group) * often * self._risk_hours)
 
+    def own(self, template: Ints, group: Ints) -> Floats:
+        """$/h that an instance costs beside the prices of its nodes and disks: its risk, and what its start-up costs
+        more than that of templates whose engine nodes have already."""
+        more = self.more_init[template]
+        risk = self.risk(template, group)
+        return risk + more * self.rent(template, group) if more.any() else risk
+
     def most(self, template: Ints, group: Ints) -> Floats:
         """Instances that the cells' bounds allow, were nothing else there."""
         nodes = self.library.nodes[template].astype(np.float64)
@@ -182,9 +194,11 @@ class Columns:
             cost = self.nodes[first:last] @ cell
             if gib is not None:
                 cost += disk_gib[first:last, None] * gib
-            if prices.with_risk:
+            if prices.with_own:
                 for g in self._risk_groups:
                     cost[:, g] += self.risk(np.arange(first, last), np.full(last - first, g)).astype(np.float32)
+                if len(late := np.flatnonzero(self.more_init[first:last])):
+                    cost[late] += self._later(first + late)
             cost[self._blocked[first:last]] = np.inf
             p0, p1 = self.template_start[first], self.template_start[last]
             e0, e1 = self.entry_start[p0], self.entry_start[p1]
@@ -197,6 +211,12 @@ class Columns:
                 served = self.served(np.arange(first, last)) @ counted
                 cost -= served[self.library.point_template[p0:p1] - first, None].astype(np.float32)
             yield int(p0), cost
+
+    def _later(self, template: Ints) -> NDArray[np.float32]:
+        """(len(template), G) $/h that the start-up of templates costs more than that of others."""
+        disks = np.outer(self.disk_gib[template], self.supply.usd_per_gib_hour).astype(np.float32)
+        rent = self.nodes[template] @ self.supply.price.astype(np.float32) + disks
+        return np.asarray(self.more_init[template, None].astype(np.float32) * rent)
 
     def served(self, template: Ints) -> Floats:
         """(len(template), K): 1 where any point of the template serves the class."""
@@ -231,8 +251,8 @@ class Columns:
         template = self.library.point_template[point]
         nodes = self.library.nodes[template].astype(np.float64)
         cost = np.einsum("ic,ci->i", nodes, prices.cell[:, group]) + self.disk_gib[template] * prices.gib[group]
-        if prices.with_risk:
-            cost += self.risk(template, group)
+        if prices.with_own:
+            cost += self.own(template, group)
         owner, entry = self.entries(point)
         value = self.units[entry] * prices.class_value[self.entry_class[entry], group[owner]]
         cost -= np.bincount(owner, weights=value, minlength=len(point))

@@ -79,7 +79,7 @@ class Decomposition:
         self.examined = examined
         self._problem, self._row_upper = problem, row_upper
         template = columns.library.point_template[examined.point]
-        self._risk = columns.risk(template, examined.group)
+        self._own = columns.own(template, examined.group)
         self._disk_gib = columns.disk_gib[template]
         self._by_group: dict[int, tuple[Ints, Floats]] = {}
         for group in np.unique(examined.group).tolist():
@@ -180,7 +180,7 @@ class Decomposition:
 
     def _cost(self, prices: Prices) -> Floats:
         """(columns,) of one instance."""
-        cost = self._risk.copy()
+        cost = self._own.copy()
         for group, (columns, nodes) in self._by_group.items():
             cost[columns] += nodes @ prices.cell[:, group] + self._disk_gib[columns] * prices.gib[group]
         if prices.class_value.any():

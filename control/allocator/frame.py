@@ -45,7 +45,7 @@ class ProgramFrame:
     gibs: RowMap
     """Rows of one GiB of disk in group g."""
     cell_cost: Floats
-    """(C, G) objective of one node, initialisation included."""
+    """(C, G) objective of one node, initialisation by the settings' own K included."""
     gib_cost: Floats
     """(G,) objective of one GiB of its disk, initialisation included."""
     running_key: Ints
@@ -77,7 +77,7 @@ class ProgramFrame:
         nodes = columns.library.nodes[template].astype(np.float64)
         rent = np.einsum("ic,ci->i", nodes, self.cell_cost[:, picked.group])
         disks = columns.disk_gib[template] * self.gib_cost[picked.group]
-        return np.asarray(rent + disks + columns.risk(template, picked.group))
+        return np.asarray(rent + disks + columns.own(template, picked.group))
 
     def matrix(self, columns: Columns, picked: PickedColumns) -> SparseMatrix:
         """Coefficients of columns in every row."""
@@ -365,10 +365,10 @@ class FrameBuilder:
 
     def _running_rows(self, running: RunningColumns) -> tuple[Ints, Ints, Floats, Ints]:
         """Free what is kept of a running template from initialisation cost: kept ≤ running, kept ≤ planned."""
-        init = self._settings.init_factor
         key = running.template * self._groups + running.group
         order = np.argsort(key)
         rows, kept = np.zeros(len(order), dtype=np.int64), np.zeros(len(order), dtype=np.int64)
+        init = self._settings.init_factor + self._columns.more_init[running.template]
         saved = init * self._columns.rent(running.template, running.group)
         for position, i in enumerate(order):
             rows[position] = self._program.row(f"running/{int(key[i])}", -INFINITY, 0.0)

@@ -11,7 +11,7 @@ from control.allocator.columns import Columns, Floats, Ints, allowed_groups, res
 from control.allocator.frame import FrameBuilder, ProgramFrame, RunningColumns
 from control.allocator.market import GroupedSupply, read_supply, running_counts
 from control.allocator.routing import RoutedDemands, read_routing
-from templates_lib.values.library import Library
+from templates_lib.values.library import Kind, Library
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan
@@ -50,24 +50,38 @@ def read_problem(snapshot: Snapshot, library: Library) -> AllocationProblem:
     class_ids = tuple(c.id for c in library.classes)
     also = _classes_with_a_minimum(snapshot, class_ids)
     wanted = _demanded(snapshot, class_ids) | also
-    node_gib = snapshot.charged_disks.template_gib(library)
+    kinds, of_template = library.kinds()  # before capacity that nobody asks for is left out: nodes hold it
     library, left = restrict(library, tuple(sorted(wanted)))
-    node_gib = node_gib[left]
-    allowed = allowed_groups(library, supply)
+    of_template = of_template[left]
+    allowed = _allowed(snapshot, library, supply, kinds, of_template)
     class_zone = _class_zone(library, allowed, supply)
     routing = read_routing(snapshot, class_ids, supply.zones, class_zone, also)
     library, left = restrict(library, routing.classes)
-    node_gib = node_gib[left]
-    if library.size != len(allowed):
-        allowed = allowed_groups(library, supply)
+    of_template, allowed = of_template[left], allowed[left]
     peak = routing.peak
     cap = np.array([snapshot.settings.cap(class_ids[each]) for each in routing.classes])
     usable: Floats = np.where(peak > 0, cap / np.where(peak > 0, peak, 1.0), 0.0)
     share = _usable_share(snapshot, library, routing.classes, usable)
-    columns = Columns(library, supply, allowed, routing.classes, share, snapshot.settings.restart_hours, node_gib)
+    settings, disks = snapshot.settings, snapshot.charged_disks
+    node_gib = np.array([disks.node_gib(*kind) for kind in kinds], dtype=np.int64)[of_template]
+    more = np.array([settings.init_factor_of(engines) - settings.init_factor for _, engines in kinds])[of_template]
+    columns = Columns(library, supply, allowed, routing.classes, share, settings.restart_hours, node_gib, more)
     running = _running(snapshot, library, supply, allowed)
     frame = FrameBuilder(snapshot, supply, routing, columns).build(running)
     return AllocationProblem(snapshot, library, supply, routing, columns, frame)
+
+
+def _allowed(
+    snapshot: Snapshot, library: Library, supply: GroupedSupply, kinds: tuple[Kind, ...], of_template: Ints
+) -> NDArray[np.bool_]:
+    """(n, G): whether an instance fits what the group sells, and its cloud starts the engine where it has to."""
+    clouds = [zone.partition("/")[0] for zone, _ in supply.groups]
+    may_be = [
+        [all(snapshot.may_be_at(cloud, component, engines) for component in components) for cloud in clouds]
+        for components, engines in kinds
+    ]
+    allowed, there = allowed_groups(library, supply), np.array(may_be, dtype=np.bool_).reshape(len(kinds), len(clouds))
+    return allowed if there.all() else allowed & there[of_template]
 
 
 def _usable_share(snapshot: Snapshot, library: Library, classes: tuple[int, ...], usable: Floats) -> Floats:

@@ -53,8 +53,8 @@ def planned_instances(problem: AllocationProblem, settled: Settled) -> tuple[Pla
         bill = {library.configs[c]: int(nodes[c]) for c in np.flatnonzero(nodes)}
         kept, usd = min(int(count), running[name, zone, market]), float(count * (nodes @ mean[:, group] + disk_usd))
         gib = round(columns.disk_gib[template] / nodes.sum())
-        planned = PlannedInstance(name, model, phase, zone, market, int(count), kept, bill, units, usd, disk_gib=gib)
-        rows.append(planned)
+        what = name, model, phase, zone, market, int(count), kept, bill, units, usd
+        rows.append(PlannedInstance(*what, disk_gib=gib, engines=library.engine_of(int(template))))
     return tuple(rows)
 
 
@@ -131,7 +131,8 @@ def make_plan(problem: AllocationProblem, outcome: SearchOutcome, settled: Settl
     traffic = sum(f.traffic_usd_per_hour for f in moved)
     running = np.array([i.running for i in instances], dtype=np.float64)
     new = settled.count - running
-    init = snapshot.settings.init_factor * float(columns.rent(settled.template, settled.group) @ new)
+    factor = snapshot.settings.init_factor + columns.more_init[settled.template]
+    init = float((factor * columns.rent(settled.template, settled.group)) @ new)
     risk = float(columns.risk(settled.template, settled.group) @ settled.count)
     usd = rent + disks + traffic
     objective = usd + init + risk

@@ -15,6 +15,8 @@ class Claim:
     nodes: dict[str, int]
     points: tuple[dict[str, float], ...]
     """Operating points: work class id → units per second that one instance sustains at once."""
+    engines: str = ""
+    """Engines of its nodes, by name; empty: not known."""
 
     def allows(self, units_per_s: dict[str, float]) -> bool:
         """Tell whether some mixture of the points, or less, gives these units: Σ λ ≤ 1, Σ λ·point ≥ units."""
@@ -55,5 +57,5 @@ def claims_of(library: Library, template_ids: Iterable[str]) -> dict[str, Claim]
                     for e in entries
                 }
                 points.append(point)
-            found[name] = Claim(nodes, tuple(points))
+            found[name] = Claim(nodes, tuple(points), library.engine_of(int(t)))
     return found

@@ -7,6 +7,7 @@ import msgspec
 from control.checker.case import Case
 from control.checker.violation import Violation
 from templates_lib.values.engine_limits import beyond
+from templates_lib.values.engine_set import UNKNOWN
 from templates_lib.values.engine_support import EngineSupport
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.placement import PipelinePlacement, Placement, Stage
@@ -17,6 +18,7 @@ from templates_lib.values.template import Software
 
 def violations(case: Case) -> Iterator[Violation]:
     for planned in case.plan.instances:
+        yield from _there(case, planned)
         software = planned.software
         if software is None or software.engine not in ENGINES or not software.dtype:
             continue  # a unit of several executors says of each what it runs; other engines are compared with
@@ -24,11 +26,24 @@ def violations(case: Case) -> Iterator[Violation]:
             f"instances[{planned.template_id} in {planned.zone}].software",
             ENGINES[software.engine].support,
         )
+        if _stages(planned.placement) and planned.engines not in (UNKNOWN, software.engine):
+            named = f"instances[{planned.template_id} in {planned.zone}].engines"
+            yield Violation("engine", named, f"{software.engine}, of its software", planned.engines)
         stored = case.checkpoints.get(software.model)
         yield from _held(where, support, software, stored)
         yield from _cut(where, support, planned)
         if stored is not None:
             yield from _read(where, support, software, stored)
+
+
+def _there(case: Case, planned: PlannedInstance) -> Iterator[Violation]:
+    """Nodes of its cloud start its engines, where the snapshot says which clouds do."""
+    engines = planned.engines or (planned.software.engine if planned.software else "")
+    cloud = planned.zone.partition("/")[0]
+    for component in sorted({name.rpartition("/")[0] for name in planned.units_per_s}):
+        if planned.zone and not case.snapshot.may_be_at(cloud, component, engines):
+            where = f"instances[{planned.template_id} in {planned.zone}].zone"
+            yield Violation("engine", where, f"a cloud whose nodes start engine {engines}", cloud)
 
 
 def _held(where: str, support: EngineSupport, software: Software, stored: StoredWeights | None) -> Iterator[Violation]:
@@ -67,3 +82,6 @@ def _read(where: str, support: EngineSupport, software: Software, stored: Stored
         if not support.reads(stored.family, each):
             expected = f"weights that engine {software.engine} reads in models of family {stored.family}"
             yield Violation("engine", f"{where}.engine", expected, f"{software.model} in {each}")
+    if support.knows(stored.family) and (unattended := support.unattended(stored)):
+        expected = f"attention that engine {software.engine} runs"
+        yield Violation("engine", f"{where}.engine", expected, f"{software.model} with {unattended}")

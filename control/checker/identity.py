@@ -37,6 +37,8 @@ def _template(case: Case, planned: PlannedInstance) -> Iterator[Violation]:
         return
     if claim.nodes != planned.nodes:
         yield Violation("template", f"{where}.nodes", f"{claim.nodes}", f"{planned.nodes}")
+    if claim.engines != planned.engines:
+        yield Violation("template", f"{where}.engines", claim.engines or "none known", planned.engines or "none")
     if not claim.allows(planned.units_per_s):
         expected = f"a mixture of {' or '.join(map(str, claim.points))}"
         yield Violation("template", f"{where}.units_per_s", expected, f"{planned.units_per_s}")

@@ -77,17 +77,26 @@ def _instance_rents(case: Case) -> Iterator[Violation]:
 
 
 def _init_usd(case: Case) -> tuple[float, float]:
-    """Σ K · price · new instances (Coral, section 4.3), at the cheapest and the dearest offer of each cell."""
+    """Σ K · price · new instances (Coral, section 4.3), at the cheapest and the dearest offer of each cell. K follows
+    from an instance's engines."""
     low = high = 0.0
     for planned, new in _new_instances(case):
-        low += new * _disks(case, planned)
-        high += new * _disks(case, planned)
+        factor = _startup_minutes(case, planned) / case.snapshot.settings.adjustment_interval_minutes
+        low += factor * new * _disks(case, planned)
+        high += factor * new * _disks(case, planned)
         for config, nodes in planned.nodes.items():
             cheap, dear = _price_range(case, planned, config)
-            low += new * nodes * cheap
-            high += new * nodes * dear
-    factor = case.snapshot.settings.startup_minutes / case.snapshot.settings.adjustment_interval_minutes
-    return factor * low, factor * high
+            low += factor * new * nodes * cheap
+            high += factor * new * nodes * dear
+    return low, high
+
+
+def _startup_minutes(case: Case, planned: PlannedInstance) -> float:
+    """Return the minutes until an instance serves: where its engines are not known, those of whichever take longest."""
+    settings, installed = case.snapshot.settings, case.snapshot.settings.install_minutes
+    if not planned.engines:
+        return settings.startup_minutes + max(installed.values(), default=0.0)
+    return settings.startup_minutes + sum(installed.get(engine, 0.0) for engine in planned.engines.split("+"))
 
 
 def _spot_risk(case: Case) -> tuple[float, float]:
@@ -120,8 +129,13 @@ def _disk_sizes(case: Case) -> Iterator[Violation]:
     """Nodes are charged for a disk that holds what they serve at least."""
     for planned in case.plan.instances:
         served = {name.rpartition("/")[0] for name in planned.units_per_s}
-        sizes = case.snapshot.charged_disks.gib.items()
-        least = max((gib for name, gib in sizes if {*name.split("+")} <= served), default=0)
+        by_engines: dict[str, int] = {}
+        for name, gib in case.snapshot.charged_disks.gib.items():
+            components, _, engines = name.partition("@")
+            if {*components.split("+")} <= served:
+                by_engines[engines] = max(by_engines.get(engines, 0), gib)
+        # Of engines that are not known, or not said, the largest.
+        least = by_engines.get(planned.engines, by_engines.get("", 0))
         if planned.disk_gib < least:
             where = f"instances[{planned.template_id} in {planned.zone}].disk_gib"
             yield Violation("disks", where, f"at least {least}", f"{planned.disk_gib}")

@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Connection, Row, Uuid, cast, func, select, text
+from sqlalchemy import Connection, Row, Uuid, cast, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.database import Database
@@ -33,7 +33,8 @@ class PostgresLibraries:
     def building(self, source: TemplateSource, parameters: Mapping[str, float]) -> Iterator[LibraryWriter]:
         with self._sole_builder(source.fingerprint):
             library_id = self._begin(source, parameters)
-            yield LibraryWriter(self.database, library_id, len(source.configs), len(source.classes))
+            counts = len(source.configs), len(source.classes), len(source.engines)
+            yield LibraryWriter(self.database, library_id, *counts)
 
     def find(self, fingerprint: str) -> str | None:
         query = select(library.c.version).where(library.c.fingerprint == fingerprint)
@@ -56,6 +57,7 @@ class PostgresLibraries:
                 "parameters": {name: value for part in parts for name, value in part.parameters.items()},
                 "configs": tuple(dict.fromkeys(config for part in parts for config in part.configs)),
                 "classes": joined_classes([part.classes for part in parts]),
+                "engines": tuple(dict.fromkeys(engine for part in parts for engine in part.engines)),
                 "finished_at": func.now(),
             }
             new = insert(library).values(values).on_conflict_do_nothing().returning(library.c.id)
@@ -120,6 +122,7 @@ class PostgresLibraries:
             "cost_model_fingerprint": source.cost_model_fingerprint,
             "configs": source.configs,
             "classes": source.classes,
+            "engines": source.engines,
         }
         units = source.units()
         with self.database.transaction() as connection:
@@ -132,7 +135,14 @@ class PostgresLibraries:
                 connection.execute(insert(library_unit), rows)
                 return library_id
             info = library_info(connection, row)
-        stored = (info.kind, info.cost_model_fingerprint, info.configs, info.classes, tuple(u.name for u in info.units))
+            if row.engines is None and row.version is None:
+                # A release that did not keep them began it, and finished no unit: sources of several have other
+                # fingerprints by now.
+                new_engines = update(library).where(library.c.id == row.id).values(engines=source.engines)
+                connection.execute(new_engines)
+                info = replace(info, engines=source.engines)
+        of_info = (info.kind, info.cost_model_fingerprint, info.configs, info.classes, info.engines)
+        stored = (*of_info, tuple(unit.name for unit in info.units))
         if stored != (*content.values(), units):
             msg = (
                 f"fingerprint {source.fingerprint} leaves something out: another source that has it began this library"

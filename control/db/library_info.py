@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, select
 from control.db.nearest import not_stored
 from control.db.tables import library, library_part, library_unit
 from templates_lib.ports.library_store import LibraryInfo, UnitInfo
+from templates_lib.values.engine_set import UNKNOWN
 from templates_lib.values.work import WorkClass
 
 
@@ -29,6 +30,11 @@ def parts_of(connection: Connection, row: Row[Any]) -> Sequence[Row[Any]]:
     return connection.execute(parts).all() or [row]
 
 
+def engines_kept(row: Row[Any]) -> tuple[str, ...]:
+    """The engines of its templates; of a library of a release that did not keep them, none that is known."""
+    return (UNKNOWN,) if row.engines is None else msgspec.json.decode(row.engines, type=tuple[str, ...])
+
+
 def library_info(connection: Connection, row: Row[Any]) -> LibraryInfo:
     units = select(library_unit).order_by(library_unit.c.position)
     return LibraryInfo(
@@ -39,6 +45,7 @@ def library_info(connection: Connection, row: Row[Any]) -> LibraryInfo:
         parameters=msgspec.json.decode(row.parameters, type=dict[str, float]),
         configs=msgspec.json.decode(row.configs, type=tuple[str, ...]),
         classes=msgspec.json.decode(row.classes, type=tuple[WorkClass, ...]),
+        engines=engines_kept(row),
         units=tuple(
             UnitInfo(u.name, u.digest is not None, u.sets, u.templates, u.kept, u.seconds)
             for part in parts_of(connection, row)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, func, select
 
 from control.db.errors import LibraryConflictError
-from control.db.library_info import parts_of
+from control.db.library_info import engines_kept, parts_of
 from control.db.library_rows import (
     SELECT_CAPACITY,
     SELECT_TEMPLATES,
@@ -59,6 +59,8 @@ def _load_part(connection: Connection, row: Row[Any], ids: Collection[str] | Non
         entry_point=(np.cumsum(begins) - 1).astype(np.int32),
         entry_class=entries["class"].astype(np.int16),
         entry_units_per_s=entries["units_per_s"].astype(np.float64),
+        engines=engines_kept(row),
+        template_engine=templates["engine"].astype(np.int16),
     )
     if ids is None:
         _check_whole(connection, row, library)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from templates_lib.ports.source import TemplateBatch
 
-COPY_TEMPLATE = "COPY template (library_id, id, unit, ordinal, nodes, record) FROM STDIN (FORMAT BINARY)"
+COPY_TEMPLATE = "COPY template (library_id, id, unit, ordinal, engine, nodes, record) FROM STDIN (FORMAT BINARY)"
 COPY_CAPACITY = "COPY capacity (library_id, unit, ordinal, point, class, units_per_s) FROM STDIN (FORMAT BINARY)"
 # PostgreSQL manual, "COPY", section "Binary Format": signature, flags and extension length; each row is a field count
 # (int16) and per field its length (int32) and bytes, big-endian; the trailer is a field count of -1.
@@ -18,7 +18,7 @@ _ROWS_PER_CHUNK = 20_000
 
 # Rows packed by the server as the dtypes below read them. COPY TO sends a message a row, which takes ten times as long.
 SELECT_TEMPLATES = """
-SELECT string_agg(uuid_send(id) || int2send(unit) || int4send(ordinal) || nodes, ''::bytea)
+SELECT string_agg(uuid_send(id) || int2send(unit) || int4send(ordinal) || int2send(engine) || nodes, ''::bytea)
 FROM template WHERE library_id = %(library)s AND (%(ids)s::uuid[] IS NULL OR id = ANY(%(ids)s::uuid[]))
 GROUP BY unit
 """
@@ -37,7 +37,9 @@ def capacity_row_dtype() -> np.dtype[np.void]:
 
 
 def template_row_dtype(config_count: int) -> np.dtype[np.void]:
-    return np.dtype([("id", "V16"), ("unit", ">i2"), ("ordinal", ">i4"), ("nodes", "u1", (config_count,))])
+    return np.dtype(
+        [("id", "V16"), ("unit", ">i2"), ("ordinal", ">i4"), ("engine", ">i2"), ("nodes", "u1", (config_count,))]
+    )
 
 
 def hex_ids(ids: NDArray[np.void]) -> NDArray[np.bytes_]:
@@ -48,10 +50,10 @@ def hex_ids(ids: NDArray[np.void]) -> NDArray[np.bytes_]:
 def template_copy(library_id: int, unit: int, batch: TemplateBatch) -> Iterator[bytes]:
     """The input of COPY_TEMPLATE, in chunks."""
     size, configs = batch.nodes.shape
-    rows = _copy_rows(size, (">i4", "V16", ">i2", ">i4", f"V{configs}"), variable_tail=True)
-    rows["v0"], rows["v2"], rows["v3"] = library_id, unit, np.arange(size)
+    rows = _copy_rows(size, (">i4", "V16", ">i2", ">i4", ">i2", f"V{configs}"), variable_tail=True)
+    rows["v0"], rows["v2"], rows["v3"], rows["v4"] = library_id, unit, np.arange(size), batch.template_engine
     rows["v1"] = np.frombuffer(bytes.fromhex(batch.ids.tobytes().decode()), dtype="V16")
-    rows["v4"] = np.ascontiguousarray(batch.nodes).reshape(-1).view(f"V{configs}")
+    rows["v5"] = np.ascontiguousarray(batch.nodes).reshape(-1).view(f"V{configs}")
     rows["tail_length"] = [len(record) for record in batch.records]
     yield _HEADER
     for start in range(0, size, _ROWS_PER_CHUNK):
@@ -86,7 +88,8 @@ def capacity_entries(batch: TemplateBatch) -> NDArray[np.void]:
 
 
 def unit_digest(batch: TemplateBatch) -> bytes:
-    """Hash (128 bits of BLAKE2b) of a unit's templates, capacities and records; not of how long they took."""
+    """Hash (128 bits of BLAKE2b) of a unit's templates, capacities and records; not of how long they took, nor of
+    engines, which the ids of templates are hashes of."""
     digest = hashlib.blake2b(digest_size=16)
     lengths = np.array([len(record) for record in batch.records], dtype=">i4")
     for part in (batch.ids, batch.nodes, capacity_entries(batch), lengths):

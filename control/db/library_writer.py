@@ -24,6 +24,7 @@ class LibraryWriter:
     library_id: int
     config_count: int
     class_count: int
+    engine_count: int
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -33,7 +34,7 @@ class LibraryWriter:
         return tuple(self.database.read_column(query.order_by(library_unit.c.position)))
 
     def add(self, batch: TemplateBatch, seconds: float) -> None:
-        _check_batch(batch, self.config_count, self.class_count)
+        _check_batch(batch, self.config_count, self.class_count, self.engine_count)
         with self.database.transaction() as connection:
             # Updating the unit's row first locks it: were the build's lock ever lost, a second writer would wait
             # here and then find the unit done.
@@ -89,7 +90,7 @@ class LibraryWriter:
             return version
 
 
-def _check_batch(batch: TemplateBatch, config_count: int, class_count: int) -> None:
+def _check_batch(batch: TemplateBatch, config_count: int, class_count: int, engine_count: int) -> None:
     """Raise ValueError that names the unit and what is wrong with it."""
     size, points, entries = len(batch.ids), len(batch.point_template), len(batch.entry_point)
     complaints = {
@@ -99,6 +100,8 @@ def _check_batch(batch: TemplateBatch, config_count: int, class_count: int) -> N
             batch.nodes.shape != (size, config_count) or batch.nodes.dtype != np.uint8
         ),
         "a template has no nodes": bool((batch.nodes.sum(axis=1) == 0).any()),
+        f"engines are not {size}": len(batch.template_engine) != size,
+        "an engine is unknown": bool(((batch.template_engine < 0) | (batch.template_engine >= engine_count)).any()),
         f"records are not {size}": len(batch.records) != size,
         "a template has no operating point": not _covers(batch.point_template, size),
         "an operating point has no capacity": not _covers(batch.entry_point, points),

@@ -37,6 +37,7 @@ library = sa.Table(
     sa.Column("parameters", sa.JSON, nullable=False, comment="of the build, such as n_max and rho"),
     sa.Column("configs", sa.JSON, nullable=False, comment="node configuration ids: the positions of template.nodes"),
     sa.Column("classes", sa.JSON, nullable=False, comment="work classes: capacity.class indexes them"),
+    sa.Column("engines", sa.JSON, comment="engines: template.engine indexes them; null: nobody kept them"),
     _created_at(),
     sa.Column("finished_at", sa.DateTime(timezone=True)),
 )
@@ -74,6 +75,7 @@ template = sa.Table(
     sa.Column("ordinal", sa.Integer, nullable=False, comment="position within its unit"),
     sa.Column("nodes", sa.LargeBinary, nullable=False, comment="one byte a configuration: how many nodes"),
     sa.Column("record", sa.LargeBinary, nullable=False, comment="compact placement, for its source to read"),
+    sa.Column("engine", sa.SmallInteger, nullable=False, server_default="0", comment="index into library.engines"),
 )
 
 capacity = sa.Table(

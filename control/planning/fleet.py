@@ -113,5 +113,8 @@ class Fleet:
     def _rules(self, app: App | PublishedApp) -> tuple[DemandRule, ...]:
         """Those of a text model whose demand is metered; that of no other app is."""
         demand = self.app_demand[app.name]
-        horizon_s = 60 * (self.reconcile.replan_minutes + self.settings.startup_minutes)
-        return demand.rules(app, horizon_s) if isinstance(demand, Metered) and isinstance(app, App) else ()
+        if not (isinstance(demand, Metered) and isinstance(app, App)):
+            return ()
+        engines = {each.engine for served in app.components for each in served.by_engine()}
+        startup = max(map(self.settings.startup_minutes_of, engines))
+        return demand.rules(app, 60 * (self.reconcile.replan_minutes + startup))

@@ -68,7 +68,8 @@ def _settings(file: FleetFile, engines: Collection[str]) -> Settings:
     return Settings(
         mode=policy.mode,
         utilisation_cap=policy.utilisation_cap,
-        startup_minutes=policy.startup_minutes + _install_minutes(file, engines),
+        startup_minutes=policy.startup_minutes,
+        install_minutes=_install_minutes(file, engines),
         adjustment_interval_minutes=policy.adjustment_interval_minutes,
         restart_hours=policy.restart_hours,
         survive=policy.survive,
@@ -92,11 +93,11 @@ def _settings(file: FleetFile, engines: Collection[str]) -> Settings:
     )
 
 
-def _install_minutes(file: FleetFile, engines: Collection[str]) -> float:
-    """Return what the environments of engines add to the start-up of a rented node, of the model that waits longest."""
+def _install_minutes(file: FleetFile, engines: Collection[str]) -> dict[str, float]:
+    """Return what the environments of engines add to the start-up of a rented node, by engine."""
     if not any(cloud_kind(cloud.cloud).adapter == SKYPILOT for cloud in file.clouds):
-        return 0.0
-    return max((each.minutes for each in environments(engines).values()), default=0.0)
+        return {}
+    return {engine: each.minutes for engine, each in environments(engines).items()}
 
 
 def _reconcile(file: FleetFile) -> ReconcileSettings:

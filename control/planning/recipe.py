@@ -48,7 +48,10 @@ class PipelineRecipe:
     step_times: StepTimes = StepTimes.BEST
     """Source of what is estimated."""
     starts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Engine → configurations whose clouds all start it: models for which nobody named an engine run on those alone."""
+    """Engine → configurations that some cloud sells which starts it: models that are planned only where they are
+    started run on those alone."""
+    partly: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Engine → those of them that other clouds sell too, which do not start it (`World.snapshot` keeps them out)."""
 
     def by_engine(self, served: ServedModel) -> Iterator[tuple[ServedModel, tuple[NodeConfig, ...]]]:
         """Yield a model for each of its engines alone, with the nodes that templates of that engine may be of."""

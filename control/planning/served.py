@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.section import is_path
 from control.planning.app_demand import ForecastChoice, Metered, Stated
+from control.planning.startable import is_started
 from control.planning.trace_files import arrivals_of, shape_of, trace_of
 from policies.forecasts import PERIODS_S
 from templates_lib.apps.app import App, llm_app
@@ -62,9 +64,11 @@ def served_apps(
                 disaggregated=section.disaggregated,
                 aggregated=section.aggregated,
                 arrivals=arrivals,
-                only_where_started=section.engine is None,
             )
             whole = located(at("engine"), served_by, whole, held)
+            # What no cloud starts is planned to look at, where somebody asks for it by name.
+            is_started_somewhere = section.engine is None or any(is_started(whole, cloud) for cloud in clouds)
+            whole = replace(whole, only_where_started=is_started_somewhere)
         except SpecError as error:
             problems += error.problems
             continue

@@ -52,6 +52,7 @@ def pipeline_source(recipe: PipelineRecipe) -> PipelineTemplateSource:
         even_split=recipe.slo_split is SloSplit.EVEN,
         unpruned=frozenset(recipe.unpruned),
         starts=recipe.starts,
+        partly=recipe.partly,
     )
 
 

@@ -8,23 +8,39 @@ from templates_lib.models.held_model import refusal_at
 from templates_lib.values.engines import ENGINES, engines_at, model_engines
 from templates_lib.values.offer import Offer
 
+Configs = dict[str, tuple[str, ...]]
+"""Engine → configurations of nodes."""
 
-def starts_of(engines: Iterable[str], offers: Iterable[Offer]) -> dict[str, tuple[str, ...]]:
-    """Return engine → configurations of nodes whose clouds all start it: a template says which configurations it is of,
-    and not of which cloud."""
+
+def starts_of(engines: Iterable[str], offers: Iterable[Offer]) -> tuple[Configs, Configs]:
+    """Return the configurations that some cloud sells which starts an engine, and those of them that other clouds sell
+    too, which do not. A template says which configurations it is of, and not of which cloud: `barred_clouds` does."""
     clouds: dict[str, set[str]] = {}
     for offer in offers:
         clouds.setdefault(offer.node_config, set()).add(offer.cloud)
-    return {
-        engine: tuple(sorted(config for config, sold in clouds.items() if all(engine in engines_at(c) for c in sold)))
-        for engine in sorted(engines)
-    }
+    some, partly = Configs(), Configs()
+    for engine in sorted(engines):
+        starts = {config: {engine in engines_at(cloud) for cloud in sold} for config, sold in clouds.items()}
+        some[engine] = tuple(sorted(config for config, found in starts.items() if True in found))
+        partly[engine] = tuple(sorted(config for config, found in starts.items() if len(found) > 1))
+    return some, partly
+
+
+def barred_clouds(served: Iterable[ServedModel], clouds: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return model → engine → those of `clouds` whose nodes do not start it, of models that are planned only where they
+    are started."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for whole in (each for each in served if each.only_where_started):
+        for each in whole.by_engine():
+            if barred := tuple(cloud for cloud in sorted(clouds) if not is_started(each, cloud)):
+                found.setdefault(whole.name, {})[each.engine] = barred
+    return found
 
 
 def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tuple[str, ...]:
     """Return a line for each engine that nodes of some of `clouds` do not have, and for each model that the engine of
-    such nodes does not run. A model for which nobody named an engine is planned on no node that starts none of its
-    engines: there is a line for it where there are such nodes."""
+    such nodes does not run, of models that are planned all the same. One that is planned only where it is started has a
+    line where there are nodes that start none of its engines."""
     found: list[str] = []
     lacking: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for each in served:
@@ -49,14 +65,15 @@ def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tup
 
 def _unused(served: ServedModel, clouds: Collection[str]) -> str | None:
     engines = served.by_engine()
-    idle = [cloud for cloud in sorted(clouds) if not any(_is_started(each, cloud) for each in engines)]
+    idle = [cloud for cloud in sorted(clouds) if not any(is_started(each, cloud) for each in engines)]
     names = " or ".join(each.engine for each in engines)
     return (
         f"nodes of {', '.join(idle)} do not start {names}: {served.name} is planned on none of them" if idle else None
     )
 
 
-def _is_started(served: ServedModel, cloud: str) -> bool:
+def is_started(served: ServedModel, cloud: str) -> bool:
+    """Tell whether nodes of a cloud start the model's preferred engine, and it runs the model there."""
     stored, starts = served.model.stored, served.engine in engines_at(cloud)
     return starts and (stored is None or refusal_at(cloud, served.engine, served.name, stored) is None)
 

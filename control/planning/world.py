@@ -20,7 +20,7 @@ from control.planning.fleet_of import fleet_of, offer_sources
 from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, not_run
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
-from control.planning.startable import never_started, not_startable, starts_of
+from control.planning.startable import barred_clouds, never_started, not_startable, starts_of
 from templates_lib.graphs.catalogue import graph_names
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
@@ -79,8 +79,8 @@ class World:
     def snapshot(self, now: str, library: Library, instances: tuple[Instance, ...] = ()) -> Snapshot:
         """Make a snapshot without a version: the caller hashes it. `library`: of its templates; `instances`: that
         run."""
-        clouds = {offer.cloud for offer in self.quotes.offers} if self.fleet.charges_disks else ()
-        disks = charged_disks(self.recipe.served, library, clouds)
+        clouds = {offer.cloud for offer in self.quotes.offers}
+        disks = charged_disks(self.recipe.served, library, clouds if self.fleet.charges_disks else ())
         return Snapshot(
             version="",
             now=now,
@@ -97,6 +97,7 @@ class World:
             library_version=library.version,
             cost_model_fingerprint=library.cost_model_fingerprint,
             disks=disks if disks != NO_DISKS else UNSET,
+            barred=barred_clouds(self.recipe.served, clouds) or UNSET,
         )
 
 
@@ -126,7 +127,8 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         gpus=tuple(local_gpu(machine) for machine in fleet.machines),
         step_times=file.solver.step_times,
     )
-    recipe = replace(recipe, starts=starts_of(recipe.engines, quotes.offers))
+    starts, partly = starts_of(recipe.engines, quotes.offers)
+    recipe = replace(recipe, starts=starts, partly=partly)
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(file, Path(document.file).parent)
     notes = (*notes, *not_startable(recipe.served, {offer.cloud for offer in quotes.offers}))

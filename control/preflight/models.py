@@ -4,13 +4,14 @@ import json
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+from control.planning.disks import node_gib
 from control.planning.world import World
 from control.preflight.finding import Finding, Status
-from control.preflight.planned import Planned, cloud_of
+from control.preflight.planned import Planned, cloud_of, engines_for
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
 from templates_lib.models.hub_weights import HubAwayError, HubCheckpoint, fetch_text, find_checkpoint, is_on_hub
-from templates_lib.models.node_disk import GIB, beside_weights_bytes, disk_gib
+from templates_lib.models.node_disk import GIB, beside_weights_bytes
 from templates_lib.models.weights_place import NoWeightsError, weights_path
 from templates_lib.values.clouds import LOCAL, SKYPILOT, cloud_kind
 from templates_lib.values.engines import engines_at, model_engines, support_at
@@ -56,7 +57,7 @@ def _weights(
 
 
 def _engine(served: ServedModel, engine: str, cloud: str) -> Iterator[Finding]:
-    """Three questions, of which each is asked where the one before it was answered well."""
+    """Four questions, of which each is asked where the one before it was answered well."""
     subject, stored = f"{served.name} on {cloud}", served.model.stored
     support = support_at(engine, cloud)
     if support is None:
@@ -76,7 +77,11 @@ def _engine(served: ServedModel, engine: str, cloud: str) -> Iterator[Finding]:
     yield Finding("engine.family", subject, Status.PASS, f"engine {engine} runs models of family {stored.family}")
     held = " and ".join(dict.fromkeys(f"{each} as {support.weights.get(each, '?')}" for each in stored.formats))
     passes = f"weights in {held} once they are loaded"
-    yield Finding("format.weights", subject, Status.FAIL if why else Status.PASS, why or passes)
+    is_read = all(support.reads(stored.family, each) for each in stored.formats)
+    yield Finding("format.weights", subject, Status.PASS if is_read else Status.FAIL, passes if is_read else why or "")
+    if is_read and stored.head_size:
+        runs = f"attention heads of {stored.head_size} numbers, and its windows"
+        yield Finding("engine.attention", subject, Status.FAIL if why else Status.PASS, why or runs)
 
 
 def _elsewhere(served: ServedModel, place: str, clouds: tuple[str, ...]) -> Iterator[Finding]:
@@ -144,21 +149,20 @@ def _architecture(served: ServedModel, config: Path) -> Finding:
 
 
 def _disks(planned: Planned, served: ServedModel, found: HubCheckpoint) -> Iterator[Finding]:
-    """The stage that fetches most, in each cloud that is rented."""
-    most: dict[str, tuple[int, str]] = {}
+    """The stage that fetches most, in each cloud that is rented, by the engines that are on its node."""
+    most: dict[tuple[str, tuple[str, ...]], tuple[int, str]] = {}
     for instance, stage in planned.stages(served):
         cloud = cloud_of(instance)
         if cloud_kind(cloud).adapter == SKYPILOT:
             layers = f"layers {stage.first_layer} to {stage.first_layer + stage.layers - 1}"
-            fetched = found.bytes_for(stage.first_layer, stage.layers)
-            most[cloud] = max(most.get(cloud, (0, "")), (fetched, layers))
-    for cloud, (fetched, layers) in sorted(most.items()):
-        engines = planned.engines(served, cloud)
-        size = disk_gib((served.model,), engines)
+            fetched, at = found.bytes_for(stage.first_layer, stage.layers), (cloud, engines_for(instance, served))
+            most[at] = max(most.get(at, (0, "")), (fetched, layers))
+    for (cloud, engines), (fetched, layers) in sorted(most.items()):
+        size = node_gib((served,), engines)
         room = size * GIB - beside_weights_bytes(engines)
         detail = (
             f"a node with {layers} fetches {fetched / _GB:,.1f} GB; its disk of {size} GiB has "
-            f"{room / _GB:.0f} GB beside image and engine"
+            f"{room / _GB:.0f} GB beside image and engine {' and '.join(engines)}"
         )
         planned_gb = served.model.weight_bytes / _GB
         ask = f": the weights that are planned take {planned_gb:,.1f} GB; name a repository that has only these"

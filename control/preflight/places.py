@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from control.offers.cloud_reader import CloudReader
 from control.offers.live.source import SourceError
+from control.planning.disks import node_gib
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
-from templates_lib.models.node_disk import disk_gib
 
 
 def of_machines(planned: Planned, cloud: str, reader: CloudReader | None) -> Iterator[Finding]:
@@ -43,7 +43,8 @@ def of_image(planned: Planned, cloud: str, image: str, reader: CloudReader | Non
         what = f"{image}: whether the account may use it shows at the first launch"
         yield Finding(name, cloud, Status.UNKNOWN, what)
         return
-    disk = min((disk_gib((served.model,)) for served, clouds in planned.served() if cloud in clouds), default=0)
+    held = [served for served, clouds in planned.served() if cloud in clouds]
+    disk = min((node_gib((each,), (engine,)) for each in held for engine in planned.engines(each, cloud)), default=0)
     for region in regions:
         try:
             size = reader.image_gib(image, region)

@@ -13,14 +13,13 @@ from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.app_demand import Metered
-from control.planning.disks import engines_on, models_on
+from control.planning.disks import disk_of, engines_on
 from control.planning.local_market import local_config
 from control.planning.world import World
 from control.reconcile.tokenizers import tokenizer_here
 from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
-from templates_lib.models.node_disk import disk_gib
 from templates_lib.values.engines import engines_at, model_engines
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -63,8 +62,7 @@ def fleet_order(
         memory_mib={local_config(machine).id: machine.memory_mib for machine in world.fleet.machines},
         starts=dict(starts),
         disk_gib={
-            each.template.id: each.disk_gib
-            or disk_gib(models_on(each.template, each.model, world.recipe.served), engines_on(each.template))
+            each.template.id: each.disk_gib or disk_of(each.template, each.model, world.recipe.served)
             for each in to_run
         },
         disks=snapshot.charged_disks,

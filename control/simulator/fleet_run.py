@@ -89,14 +89,15 @@ class _Plane:
         )
         market = SimulatedMarket(database, scenario.market, self.clouds, scenario.start)
         demand = self._demand(database)
-        lead_s = scenario.replan_s * ceil((scenario.startup_s[1] + _SETTLE_S) / scenario.replan_s)
+        longest_s = scenario.startup_s[1] + max(scenario.install_s.values(), default=0.0)
+        lead_s = scenario.replan_s * ceil((longest_s + _SETTLE_S) / scenario.replan_s)
         self._plane = ControlPlane(
             database,
             lambda log: WatchedPlanner(
                 session, world, market, demand, PostgresInstances(database).drained_since, log.planned
             ),
             self.clouds,
-            SimulatedTimings(scenario.startup_s, _drains(scenario), scenario.seed),
+            SimulatedTimings(scenario.startup_s, _drains(scenario), scenario.seed, scenario.install_s),
             scenario.start,
             -lead_s if scenario.warm else 0.0,
         )

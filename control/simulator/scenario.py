@@ -68,6 +68,8 @@ class FleetScenario(Scenario):
     """Where relative paths in it begin."""
     startup_s: tuple[float, float]
     """Least and most, from a whole gang to its first request."""
+    install_s: Mapping[str, float]
+    """What engines add to that, by engine: none where the scenario says what it takes."""
     warm: bool
     market: MarketLog
 
@@ -117,14 +119,15 @@ def read_scenario(path: Path) -> FleetScenario | SnapshotScenario:
     if recording is not None:
         return SnapshotScenario(*common, recording)
     assert world is not None and market is not None  # noqa: S101, PT018 - there was no problem
-    own_startup = 60 * world.fleet.settings.startup_minutes
-    startup = file.startup
+    settings, startup = world.fleet.settings, file.startup
+    own_startup = 60 * settings.startup_minutes
     return FleetScenario(
         *common,
         world=world,
         spec=read_text(spec),
         folder=str(spec.absolute().parent),
         startup_s=((60 * startup.least_minutes, 60 * startup.most_minutes) if startup else (own_startup, own_startup)),
+        install_s={} if startup else {engine: 60 * more for engine, more in settings.install_minutes.items()},
         warm=file.warm,
         market=market,
     )

@@ -147,7 +147,7 @@ class ScenarioFile(SpecSection):
     replan_minutes: Positive | None = None
     """Default: `reconcile.replan_minutes` of the fleet."""
     startup: StartupSection | None = None
-    """Default: `policy.startup_minutes` of the fleet, always."""
+    """Default: `policy.startup_minutes` of the fleet, always, and what an instance's engine takes to install."""
     warm: bool = True
     """The fleet of the first plan serves from the start on; false: it is launched then."""
     traffic: Annotated[list[StreamSection], Field(min_length=1)]

@@ -12,6 +12,7 @@ from control.planning.world import World
 from control.reconcile.metered_demand import MeteredDemand
 from control.simulator.traffic import Load, Traffic
 from policies.metered_work import text_classes
+from templates_lib.values.engine_set import UNKNOWN
 from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 INTERVAL_S = 60
@@ -75,7 +76,7 @@ class KnownDemand:
 
     def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:  # noqa: ARG002
         from_s = min(max((now - self.start).total_seconds(), 0.0), max(self.length_s - self.step_s, 0.0))
-        ahead_s = self.step_s + 60 * world.fleet.settings.startup_minutes
+        ahead_s = self.step_s + 60 * world.fleet.settings.startup_minutes_of(UNKNOWN)  # of whichever takes longest
         until_s = min(from_s + ahead_s, self.length_s)
         shapes = {served.name: served.shape for served in world.recipe.served}
         found = []

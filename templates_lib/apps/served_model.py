@@ -41,7 +41,8 @@ class ServedModel:
     """More engines that its templates may be of. Their KV caches are like those of `model`, so that instances of unlike
     engines hand them over."""
     only_where_started: bool = False
-    """Nobody named the engine: templates of each are made for nodes only whose clouds all start it."""
+    """Templates of each engine are planned only in clouds whose nodes start it; false: in all, of an engine that was
+    named and that none of them starts, to look at."""
 
     def by_engine(self) -> tuple["ServedModel", ...]:
         """Return the same for each of its engines alone, the preferred one first."""

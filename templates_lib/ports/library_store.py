@@ -37,6 +37,8 @@ class LibraryInfo:
     """Parameters of the build, such as n_max and rho."""
     configs: tuple[str, ...]
     classes: tuple[WorkClass, ...]
+    engines: tuple[str, ...]
+    """Engines of its templates, by the names of `engine_set`; an empty one where nobody kept them."""
     units: tuple[UnitInfo, ...]
     created_at: str
     finished_at: str

@@ -18,7 +18,7 @@ class TemplateBatch:
     """Finished templates of one unit of work (where placements are enumerated: of one work class), as arrays.
 
     `records` are opaque to everyone but the reader of their source's kind, which turns one into a template. Arrays as
-    in `Library`, over the source's own `configs` and `classes`.
+    in `Library`, over the source's own `configs`, `classes` and `engines`.
     """
 
     unit: str
@@ -33,6 +33,7 @@ class TemplateBatch:
     entry_point: NDArray[np.int32]
     entry_class: NDArray[np.int16]
     entry_units_per_s: NDArray[np.float64]
+    template_engine: NDArray[np.int16]
     records: tuple[bytes, ...]
     """Compact placement of each template."""
 
@@ -56,6 +57,11 @@ class TemplateSource(Protocol):
 
     @property
     def classes(self) -> tuple[WorkClass, ...]: ...
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Engines that its templates may be of, by the names of `engine_set`."""
+        ...
 
     def units(self) -> tuple[str, ...]: ...
 

@@ -18,6 +18,7 @@ import numpy as np
 from templates_lib.apps.app_work import AppWork, Replica
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.graph_record import DISPATCH, EXECUTOR, VERSION, GpuExecutor, GraphRecord
+from templates_lib.values.engine_set import UNKNOWN
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.template import Software
@@ -57,6 +58,7 @@ class GraphTemplateSource(ABC):
         self._nodes = {node.id: node for node in works[0].nodes}
         self._costs, self._unpruned = works[0].costs, unpruned
         self.configs = tuple(self._nodes)
+        self.engines = (UNKNOWN,)  # nothing runs them yet
         self._units = {
             f"{work.app.name}/{node}": (work, self._nodes[node]) for work in self.works for node in self._nodes
         }
@@ -119,6 +121,7 @@ class GraphTemplateSource(ABC):
             entry_point=np.array([number for number, _, _ in entries], dtype=np.int32),
             entry_class=np.array([position[name] for _, name, _ in entries], dtype=np.int16),
             entry_units_per_s=np.array([rate for _, _, rate in entries], dtype=np.float64),
+            template_engine=np.zeros(len(kept), dtype=np.int16),
             records=tuple(msgspec.msgpack.encode(each) for each in records),
         )
 

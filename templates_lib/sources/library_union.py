@@ -23,8 +23,8 @@ def joined_classes(parts: Iterable[tuple[WorkClass, ...]]) -> tuple[WorkClass, .
 def union(base: Library, extra: Library) -> Library:
     """`base`, then `extra`'s templates (none of them in `base`), under `base`'s version.
 
-    Configurations and classes are matched by id; those that only `extra` has are appended. Templates of `extra` that
-    were certified for a class of `base` under another objective stay out (`recertified_source`).
+    Configurations, classes and engines are matched by name; those that only `extra` has are appended. Templates of
+    `extra` that were certified for a class of `base` under another objective stay out (`recertified_source`).
     """
     extra = _alike(base, extra)
     configs = base.configs + tuple(c for c in extra.configs if c not in base.configs)
@@ -33,6 +33,8 @@ def union(base: Library, extra: Library) -> Library:
     nodes = np.zeros((base.size + extra.size, len(configs)), dtype=np.uint8)
     nodes[: base.size, : len(base.configs)] = base.nodes
     nodes[base.size :, [configs.index(c) for c in extra.configs]] = extra.nodes
+    engines = base.engines + tuple(e for e in extra.engines if e not in base.engines)
+    new_engine = np.array([engines.index(e) for e in extra.engines], dtype=np.int16)
     position = {c.id: index for index, c in enumerate(classes)}
     new_class = np.array([position[c.id] for c in extra.classes], dtype=np.int16)
     base_points = np.int32(len(base.point_template))
@@ -46,6 +48,8 @@ def union(base: Library, extra: Library) -> Library:
         entry_point=np.concatenate([base.entry_point, extra.entry_point + base_points]),
         entry_class=np.concatenate([base.entry_class, new_class[extra.entry_class]]),
         entry_units_per_s=np.concatenate([base.entry_units_per_s, extra.entry_units_per_s]),
+        engines=engines,
+        template_engine=np.concatenate([base.template_engine, new_engine[extra.template_engine]]),
     )
 
 

@@ -8,7 +8,13 @@ import msgspec
 import numpy as np
 
 from templates_lib.ports.source import Progress, TemplateBatch
-from templates_lib.sources.placement_kinds import PlacementError, PlacementProblem, check_components, unit_of
+from templates_lib.sources.placement_kinds import (
+    PlacementError,
+    PlacementProblem,
+    check_components,
+    engines_run,
+    unit_of,
+)
 from templates_lib.values.placement import Placement
 from templates_lib.values.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
 from templates_lib.values.work import WorkClass
@@ -56,6 +62,8 @@ class ListedSource:
         self.classes = classes
         self.templates = templates
         self.configs = tuple(sorted({config for t in templates for config in t.nodes}))
+        self._engine_of = [engines_run(t.template()) for t in templates]
+        self.engines = tuple(sorted(set(self._engine_of)))
         self._check()
 
     @property
@@ -82,6 +90,7 @@ class ListedSource:
             entry_point=np.array([p for p, _, _ in entries], dtype=np.int32),
             entry_class=np.array([k for _, k, _ in entries], dtype=np.int16),
             entry_units_per_s=np.array([v for _, _, v in entries], dtype=np.float64),
+            template_engine=np.array([self.engines.index(name) for name in self._engine_of], dtype=np.int16),
             records=tuple(msgspec.json.encode(t) for t in self.templates),
         )
         progress(UNIT, 1, 1)

@@ -29,8 +29,10 @@ def pipeline_batch(
     table: ThroughputTable,
     certificate: ClassCertificate,
     class_index: int,
+    engine_index: int,
 ) -> TemplateBatch:
-    """The batch of one work class: unit `certificate.work_class`, class `class_index` of its source."""
+    """The batch of one work class and engine: unit `certificate.work_class`, class `class_index` and engine
+    `engine_index` of its source."""
     nodes = sets.counts(found.rows)
     encode = msgspec.msgpack.Encoder().encode
     ids, records = [], []
@@ -49,6 +51,7 @@ def pipeline_batch(
         entry_point=each,
         entry_class=np.full(len(ids), class_index, dtype=np.int16),
         entry_units_per_s=found.units_per_s,
+        template_engine=np.full(len(ids), engine_index, dtype=np.int16),
         records=tuple(records),
     )
 
@@ -69,6 +72,7 @@ def joined_batch(parts: Iterable[TemplateBatch]) -> TemplateBatch:
             entry_point=np.concatenate([first.entry_point, other.entry_point + points]),
             entry_class=np.concatenate([first.entry_class, other.entry_class]),
             entry_units_per_s=np.concatenate([first.entry_units_per_s, other.entry_units_per_s]),
+            template_engine=np.concatenate([first.template_engine, other.template_engine]),
             records=(*first.records, *other.records),
         )
     return first

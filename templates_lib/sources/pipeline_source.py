@@ -57,11 +57,12 @@ class PipelineTemplateSource:
     """A `TemplateSource` with one unit of work per work class (model and phase).
 
     `zone_bags` are sets of configuration ids that one zone offers together, `gpus` the GPUs by name, `cost_models` the
-    step times by engine, `starts` the configurations (ids) whose clouds all start an engine: of a model for which
-    nobody named one, templates are made on those alone. `n_max` nodes at most, of GPU memory at most `rho` × the
-    weights as served. With `even_split` each of S stages has 1 / S of the objective; without, the split is chosen too,
-    in sixtieths. Templates of the models `unpruned` (by name) are all kept: a guardrail that counts instances needs
-    that. Raises ValueError for what no build could use.
+    step times by engine, `starts` the configurations (ids) that some cloud sells which starts an engine: of a model
+    that is planned only where it is started, templates are made on those alone. `partly`: those of them that other
+    clouds sell too, which do not start it. `n_max` nodes at most, of GPU memory at most `rho` × the weights as served.
+    With `even_split` each of S stages has 1 / S of the objective; without, the split is chosen too, in sixtieths.
+    Templates of the models `unpruned` (by name) are all kept: a guardrail that counts instances needs that. Raises
+    ValueError for what no build could use.
     """
 
     kind = KIND
@@ -79,13 +80,16 @@ class PipelineTemplateSource:
         even_split: bool = True,
         unpruned: frozenset[str] = frozenset(),
         starts: Mapping[str, Collection[str]] = MappingProxyType({}),
+        partly: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         self._served = tuple(served)
         self._nodes = tuple(configs)
         self._gpus = dict(gpus)
         engines = {each.engine for served in self._served for each in served.by_engine()}
         self._cost_models = {engine: cost_models[engine] for engine in sorted(engines)}
-        self._starts = {engine: frozenset(starts.get(engine, ())) for engine in sorted(engines)}
+        self.engines = tuple(self._cost_models)
+        self._starts = {engine: frozenset(starts.get(engine, ())) for engine in self.engines}
+        self._partly = {engine: frozenset(partly.get(engine, ())) for engine in self.engines}
         self._n_max, self._rho = n_max, rho
         self._zone_bags = tuple(sorted(zone_bags, key=sorted))
         self._even_split = even_split
@@ -130,10 +134,11 @@ class PipelineTemplateSource:
             "ids": "by the name served as",
             "windows": "no room saved",
             "fullest": FULLEST,
+            "templates": "with their engine",
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
         if any(served.only_where_started for served in self._served):
-            content["starts"] = self._starts
+            content["starts"], content["partly"] = self._starts, self._partly
         if any(served.slo.queueing for served in self._served):
             content["waiting"] = WAITING
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
@@ -185,6 +190,10 @@ class PipelineTemplateSource:
         if by_it is None or phase is None or self._certificate(by_it, phase).software != found.software:
             return ""
         return found.work_class
+
+    def engine_of(self, record: bytes) -> str:
+        """Return the engine of a template of one of these classes."""
+        return msgspec.msgpack.decode(record, type=PipelineRecord).certificate.software.engine
 
     def recertified(self, record: bytes) -> tuple[bytes, float] | None:
         """The record of a template of one of these classes, and what it sustains under the objective of today. None:
@@ -244,7 +253,7 @@ class PipelineTemplateSource:
         advance(0, before[-1])
         for share in own_shares(served, phase):
             tables = [self._table(each, phase, share) for each in engines]
-            elsewhere = served_elsewhere(tables)
+            elsewhere = served_elsewhere(tables, [self._is_partly_started(each) for each in engines])
             found = [
                 find_placements(
                     table.units_per_s,
@@ -260,18 +269,25 @@ class PipelineTemplateSource:
                 break
         class_index = list(self._works).index(unit)
         return joined_batch(
-            pipeline_batch(placed, of_engine, table, self._certificate(each, phase), class_index)
+            pipeline_batch(
+                placed, of_engine, table, self._certificate(each, phase), class_index, self.engines.index(each.engine)
+            )
             for placed, of_engine, table, each in zip(found, sets, tables, engines, strict=True)
         )
 
     def _table(self, served: ServedModel, phase: Phase, share: float) -> ThroughputTable:
-        """Nodes sustain nothing under an engine that their clouds do not start."""
+        """Nodes sustain nothing under an engine that none of their clouds starts."""
         cost_model, budgets_ms = self._cost_models[served.engine], self._budgets_ms(share * served.slo_ms(phase))
         table = throughput_table(served, phase, self._nodes, self._gpus, cost_model, budgets_ms)
         if not served.only_where_started:
             return table
         starts = np.array([node.id in self._starts[served.engine] for node in self._nodes], dtype=np.bool_)
         return replace(table, units_per_s=np.where(starts[None, None, :, None], table.units_per_s, 0.0))
+
+    def _is_partly_started(self, served: ServedModel) -> NDArray[np.bool_]:
+        """(C,) whether some cloud that sells the node does not start the model's engine."""
+        partly = self._partly[served.engine] if served.only_where_started else ()
+        return np.array([node.id in partly for node in self._nodes], dtype=np.bool_)
 
     def _budgets_ms(self, slo_ms: float) -> tuple[float, ...]:
         return even_budgets(slo_ms, self._n_max) if self._even_split else uneven_budgets(slo_ms, TICKS)
@@ -303,14 +319,19 @@ def _held(served: ServedModel) -> dict[str, Any]:
     return content
 
 
-def served_elsewhere(tables: Sequence[ThroughputTable]) -> list[NDArray[np.float64]]:
+def served_elsewhere(
+    tables: Sequence[ThroughputTable], partly: Sequence[NDArray[np.bool_]]
+) -> list[NDArray[np.float64]]:
     """For each engine's table, that of the preferred one first: (C,) units/s that a node of each configuration sustains
     with the whole model, where templates of such a node are of another engine; else 0. They are of the engine that
-    serves most there, as far as it serves more than the preferred one by `WORTH_ANOTHER`."""
+    serves most there, as far as it serves more than the preferred one by `WORTH_ANOTHER`. `partly`, by engine: (C,)
+    where some cloud that sells the node does not start it; there templates are of each engine, for each cloud its own.
+    """
     alone = np.array([table.units_per_s[StageRole.ONLY, :, :, -1].max(axis=0) for table in tables])
     handicap = np.array([1.0] + [1 + WORTH_ANOTHER] * (len(tables) - 1))
     most = (alone / handicap[:, None]).argmax(axis=0)
     served = np.take_along_axis(alone, most[None, :], axis=0)[0]
+    served = np.where(np.take_along_axis(np.array(partly), most[None, :], axis=0)[0], 0.0, served)
     return [np.where(most == engine, 0.0, served) for engine in range(len(tables))]
 
 

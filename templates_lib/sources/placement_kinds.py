@@ -13,6 +13,7 @@ from itertools import count
 import msgspec
 
 from templates_lib.sources.pipeline_record import KIND as PIPELINE
+from templates_lib.values.engine_set import UNKNOWN, engine_set
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.placement import ONLY, Executor, PipelinePlacement, Placement, Stage, UnitPlacement
@@ -95,6 +96,15 @@ def executors_of(placed: Placed) -> tuple[Executor, ...] | None:
         return unit_of(placed).executors
     except PlacementError:
         return None
+
+
+def engines_run(placed: Placed) -> str:
+    """Return the engines of a placement's executors (`engine_set`); of one that cannot be read, the one that its
+    software names."""
+    executors = executors_of(placed)
+    if executors is None:
+        return placed.software.engine if placed.software else UNKNOWN
+    return engine_set(executor.engine for executor in executors)
 
 
 def check_components(unit: UnitPlacement, components: Iterable[str]) -> None:

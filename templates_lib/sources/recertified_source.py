@@ -18,6 +18,10 @@ class CertifyingSource(TemplateSource, Protocol):
         software."""
         ...
 
+    def engine_of(self, record: bytes) -> str:
+        """Return the engine of a template of one of these classes: one of `engines`."""
+        ...
+
     def recertified(self, record: bytes) -> tuple[bytes, float] | None:
         """The record of a template of one of these classes, and what it sustains now. None: it cannot keep the
         objective."""
@@ -39,6 +43,7 @@ class RecertifiedSource:
         self.running = {name: running[name] for name in self._class_of}
         self.configs = tuple(sorted({config for found in self.running.values() for config in found.nodes}))
         self.classes = source.classes
+        self.engines = source.engines
         self.cost_model_fingerprint = source.cost_model_fingerprint
 
     @property
@@ -56,6 +61,7 @@ class RecertifiedSource:
             found = {name: self._source.recertified(self.running[name].record) for name in own}
             kept = {name: record for name, record in found.items() if record is not None}
             nodes = [[self.running[name].nodes.get(config, 0) for config in self.configs] for name in kept]
+            engines = [self.engines.index(self._source.engine_of(self.running[name].record)) for name in kept]
             each = np.arange(len(kept), dtype=np.int32)
             yield TemplateBatch(
                 unit=unit,
@@ -67,6 +73,7 @@ class RecertifiedSource:
                 entry_point=each,
                 entry_class=np.full(len(kept), position[unit], dtype=np.int16),
                 entry_units_per_s=np.array([units_per_s for _, units_per_s in kept.values()], dtype=np.float64),
+                template_engine=np.array(engines, dtype=np.int16),
                 records=tuple(record for record, _ in kept.values()),
             )
             progress(unit, len(own), len(own))

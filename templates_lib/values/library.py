@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 
 from templates_lib.values.work import WorkClass
 
+Kind = tuple[tuple[str, ...], str]
+"""Components that single templates work for, by name, and their engines (`engine_set`): the nodes of a kind have the
+same disk, and take as long to start."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
@@ -32,6 +36,10 @@ class Library:
     """(E,) index into `classes`."""
     entry_units_per_s: NDArray[np.float64]
     """(E,) capacity, before the utilisation cap."""
+    engines: tuple[str, ...]
+    """Engines of its templates, by the names of `engine_set`."""
+    template_engine: NDArray[np.int16]
+    """(n,) index into `engines`."""
 
     @property
     def size(self) -> int:
@@ -39,6 +47,10 @@ class Library:
 
     def template_id(self, index: int) -> str:
         return bytes(self.ids[index]).decode()
+
+    def engine_of(self, index: int) -> str:
+        """Return the engines of a template (`engine_set`)."""
+        return self.engines[int(self.template_engine[index])]
 
     def component_sets(self) -> tuple[tuple[tuple[str, ...], ...], NDArray[np.int64]]:
         """Return the sets of components that single templates work for, each sorted by name, and (n,) which of them
@@ -56,6 +68,12 @@ class Library:
             found = tuple(names[k] for k in np.unique(component[start[i] : end[i]]))
             of_template[owner[start[i]]] = sets.setdefault(found, len(sets))
         return tuple(sets), of_template
+
+    def kinds(self) -> tuple[tuple[Kind, ...], NDArray[np.int64]]:
+        """Return the kinds that templates may be of, some of which none is, and (n,) which of them each is of."""
+        sets, of_template = self.component_sets()
+        kinds = tuple((components, engines) for components in sets for engines in self.engines)
+        return kinds, of_template * len(self.engines) + self.template_engine
 
     def of(self, template_ids: Collection[str]) -> "Library":
         """Return those of the templates that it has."""
@@ -76,4 +94,5 @@ class Library:
             entry_point=new_point[self.entry_point[keep_entry]],
             entry_class=self.entry_class[keep_entry],
             entry_units_per_s=self.entry_units_per_s[keep_entry],
+            template_engine=self.template_engine[keep],
         )

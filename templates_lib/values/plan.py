@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from templates_lib.values.engine_set import UNKNOWN
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Placement
 from templates_lib.values.step_time_basis import StepTimeBasis
@@ -33,6 +34,8 @@ class PlannedInstance:
     """Software of the template: with `placement` and `nodes` it lets anyone recompute `template_id`."""
     disk_gib: int = 0
     """Disk of each node, as it is charged; 0: none is."""
+    engines: str = UNKNOWN
+    """Engines that its nodes have (`engine_set`): they say how long it takes to start, and how large its disks are."""
 
     def with_template(self, template: ServingTemplate) -> "PlannedInstance":
         """The same with what `template` runs: what a plan that leaves the planner carries."""

@@ -5,6 +5,8 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from templates_lib.values.engine_set import engines_of
+
 
 class Mode(StrEnum):
     ZONES = "zones"
@@ -89,6 +91,8 @@ class Settings:
     certificate."""
     startup_minutes: float = 6.0
     """Minutes from the request for a node to its first token; drives the initialisation cost."""
+    install_minutes: Mapping[str, float] = field(default_factory=dict)
+    """What installing an engine adds to that on a rented node, by engine; others are there with the agent."""
     adjustment_interval_minutes: float = 60.0
     restart_hours: float = 0.1
     """Instance time lost by one spot interruption."""
@@ -122,8 +126,18 @@ class Settings:
 
     @property
     def init_factor(self) -> float:
-        """K of the Coral paper (section 4.3): node start-up time over adjustment interval."""
+        """K of the Coral paper (section 4.3): node start-up time over adjustment interval. Of templates whose engine
+        has to be installed it is more (`init_factor_of`)."""
         return self.startup_minutes / self.adjustment_interval_minutes
+
+    def startup_minutes_of(self, engines: str) -> float:
+        """Return the minutes until a node with these engines (`engine_set`) serves; unknown ones: the longest."""
+        own = [self.install_minutes.get(engine, 0.0) for engine in engines_of(engines)]
+        return self.startup_minutes + (sum(own) if own else max(self.install_minutes.values(), default=0.0))
+
+    def init_factor_of(self, engines: str) -> float:
+        """Return K of templates of these engines (`engine_set`)."""
+        return self.startup_minutes_of(engines) / self.adjustment_interval_minutes
 
     def spending_at_most(self, usd_per_hour: float) -> "Settings":
         """The same settings, with the stricter of this limit (infinite: none) and the one that they have."""

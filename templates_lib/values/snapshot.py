@@ -35,6 +35,15 @@ class Snapshot:
     disks: Disks | UnsetType = UNSET
     """Disks that plans are charged for; unset: none, and the snapshot's hash is what it was before there were any."""
 
+    barred: dict[str, dict[str, tuple[str, ...]]] | UnsetType = UNSET
+    """Component → engine → clouds that no template of it by this engine may be in: their nodes do not start it. Unset:
+    there are none."""
+
+    def may_be_at(self, cloud: str, component: str, engines: str) -> bool:
+        """Tell whether templates of a component by these engines (`engine_set`) may be in a cloud."""
+        barred = {} if isinstance(self.barred, UnsetType) else self.barred.get(component, {})
+        return cloud not in barred.get(engines, ())
+
     @property
     def charged_disks(self) -> Disks:
         return NO_DISKS if isinstance(self.disks, UnsetType) else self.disks

@@ -12,6 +12,7 @@ import pytest
 
 from control.checker import CheckInputError, Claim, check, claims_of, read_checkpoints, read_files
 from templates_lib.models.catalogue import load_models
+from templates_lib.values.disks import Disks
 from templates_lib.values.engines import support_of
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Placement
@@ -275,6 +276,40 @@ def test_engines_are_held_to_what_they_declare() -> None:
     assert on("torch", "mxfp4", "llama") == {"engine"}  # it reads mxfp4 of gpt_oss alone
 
 
+def test_an_engine_is_not_planned_with_attention_that_it_does_not_run() -> None:
+    def on(engine: str, **attention: Any) -> set[str]:
+        placement = Placement("pipeline", 1, {"stages": []})
+        parts = ("m", "r1", "bf16", engine, "lockstep-v1", {L4: 1}, placement)
+        name = template_id(*parts)
+        planned = replace(PREFILL, template_id=name).with_template(ServingTemplate(name, *parts))
+        snapshot = replace(world(), instances=(make.running(name, [L4_A]),))
+        checkpoints = {"m": StoredWeights("qwen2", *[StoredMatrices("bf16", 1.0, 2.0)] * 4, **attention)}
+        return rules(sound(instances=(planned, DECODE)), snapshot, checkpoints=checkpoints)
+
+    assert on("vllm", head_size=128) == on("vllm") == on("torch", head_size=20, mixes_windows=True) == set()
+    assert on("vllm", head_size=20) == on("vllm", mixes_windows=True) == {"engine"}
+    assert on("vllm", head_size=48, is_latent=True) == {"engine"}
+
+
+def test_start_up_and_disks_are_those_of_the_engines_of_an_instance() -> None:
+    disks = Disks({"aws": 0.0}, {"m": 200, "m@torch": 100})
+    settings = replace(SETTINGS, install_minutes={"vllm": 6.0})
+    snapshot = replace(world(settings=settings), disks=disks)
+    quick = tuple(replace(each, engines="torch", disk_gib=100) for each in sound().instances)
+    assert check(sound(instances=quick), snapshot) == ()
+    late = tuple(replace(each, engines="vllm", disk_gib=200) for each in quick)
+    assert rules(sound(instances=late), snapshot) == {"cost"}
+    plan = make.plan(late, RENTED, (FLOW,), init_usd=2 * INIT, spot_risk_usd_per_hour=RISK)
+    assert check(plan, snapshot) == ()
+    unsaid = make.plan(
+        tuple(replace(each, engines="") for each in late), RENTED, (FLOW,), init_usd=2 * INIT,
+        spot_risk_usd_per_hour=RISK,
+    )  # fmt: skip
+    assert check(unsaid, snapshot) == (), "of engines that are not said, those that take longest"
+    small = tuple(replace(each, disk_gib=100) for each in late)
+    assert "disks" in rules(replace(plan, instances=small), snapshot)
+
+
 def test_a_model_is_cut_as_its_engine_cuts_it() -> None:
     def found(engine: str, **changes: int) -> set[str]:
         node = {"count": 1, "tp": 2, "dp": 1, "pp": 1, "ep": 1, "batch_cap": 8, "chunk_tokens": 64, "kv_blocks": 9}
@@ -310,8 +345,9 @@ def test_a_recorded_snapshot_says_which_checkpoints_it_was_planned_from(tmp_path
         {"p": Claim({L4: 1}, ({"m/prefill": 700.0},))},
         {"p": Claim({L4: 1}, ({"m/prefill": 699.0},)), "d": Claim({L4: 1, H100: 1}, ({"m/decode": 300.0},))},
         {"p": Claim({L4: 2}, ({"m/prefill": 700.0},)), "d": Claim({L4: 1, H100: 1}, ({"m/decode": 300.0},))},
+        {"p": Claim({L4: 1}, ({"m/prefill": 700.0},), "vllm"), "d": Claim({L4: 1, H100: 1}, ({"m/decode": 300.0},))},
     ],
-    ids=["missing", "slower", "other nodes"],
+    ids=["missing", "slower", "other nodes", "another engine"],
 )
 def test_a_plan_is_held_to_the_library(claims: dict[str, Claim]) -> None:
     assert rules(sound(), world(), claims=claims) == {"template"}

@@ -67,7 +67,7 @@ class Noted:
         new = self.new_usd_per_hour.get(frozenset(counts(plan).items()))
         if new is None:
             return None
-        return plan.usd_per_hour + plan.spot_risk_usd_per_hour + PAYBACK.factor(snapshot.settings.startup_minutes) * new
+        return plan.usd_per_hour + plan.spot_risk_usd_per_hour + PAYBACK.weighed(snapshot.settings).init_factor * new
 
 
 @settings(deadline=None, max_examples=12)

@@ -57,6 +57,8 @@ def library_of(source: ListedSource) -> Library:
         batch.entry_point,
         batch.entry_class,
         batch.entry_units_per_s,
+        source.engines,
+        batch.template_engine,
     )
 
 

@@ -30,4 +30,6 @@ def library_from_batches(source: TemplateSource, batches: Iterable[TemplateBatch
         ),
         entry_class=np.concatenate([np.zeros(0, dtype=np.int16), *(b.entry_class for b in ordered)]),
         entry_units_per_s=np.concatenate([np.zeros(0), *(b.entry_units_per_s for b in ordered)]),
+        engines=source.engines,
+        template_engine=np.concatenate([np.zeros(0, dtype=np.int16), *(b.template_engine for b in ordered)]),
     )

@@ -286,6 +286,8 @@ def _made(served: ServedModel, **more: Any) -> Made:
     found: Made = {}
     for unit, batch in _batches(source).items():
         assert len({*batch.ids.tolist()}) == len(batch.records)
+        names = [source.engines[engine] for engine in batch.template_engine]
+        assert names == [source.engine_of(record) for record in batch.records]
         assert (batch.point_template == np.arange(len(batch.ids))).all()
         for record, counts, units_per_s in zip(batch.records, batch.nodes, batch.entry_units_per_s, strict=True):
             template, _ = read_record(record, {c: int(n) for c, n in zip(source.configs, counts, strict=True) if n})
@@ -319,6 +321,22 @@ def test_nodes_with_the_whole_model_are_of_the_engine_that_serves_more_and_pipel
                 assert nodes == 2
                 assert template.engine == "torch"
                 assert units == of_torch[template.id] > parts, "what its nodes serve alone, by either engine"
+
+
+def test_a_node_that_unlike_clouds_sell_has_a_template_of_each_engine() -> None:
+    both, everywhere = CONFIGS[2].id, [config.id for config in CONFIGS]
+    made = _made(
+        replace(BOTH, only_where_started=True),
+        starts={"vllm": everywhere, "torch": everywhere},
+        partly={"vllm": [both]},
+    )
+    alone = _made(replace(QWEN, engine="torch"))
+    for unit, templates in made.items():
+        single = [(next(iter(t.nodes)), t.engine) for t, _ in templates if sum(t.nodes.values()) == 1]
+        assert sorted(engine for config, engine in single if config == both) == ["torch", "vllm"]
+        assert set(Counter(config for config, _ in single if config != both).values()) == {1}
+        of_torch = {t.id: units for t, units in alone[unit]}
+        assert all(of_torch[t.id] == units for t, units in templates if t.nodes == {both: 1} and t.engine == "torch")
 
 
 def test_templates_of_an_engine_that_nobody_named_are_made_where_it_is_started() -> None:

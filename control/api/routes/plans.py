@@ -117,6 +117,7 @@ class PlannedInstances(BaseModel):
     units_per_s: dict[str, float]
     usd_per_hour: float = Field(description="Rent of all `count` instances, with the disks of their nodes.")
     disk_gib: int = Field(description="Disk of each node, as it is charged; 0: none is.")
+    engines: str = Field(description="Engines on its nodes, joined by +; empty: not kept.")
     placement: dict[str, Any] | None
 
 

@@ -123,7 +123,9 @@ class _Run:
             name: LogCloud(name, market.log.offers, span.since, seed, market.log.shared) for name in market.log.clouds
         }
         self._wanted = wanted_then(PostgresPlans(recorded), span.instances)
-        self._startup_s = startup_s(span) or (60 * world.fleet.settings.startup_minutes,) * 2
+        took, settings = startup_s(span), world.fleet.settings
+        self._startup_s = took or (60 * settings.startup_minutes,) * 2
+        install_s = {} if took else {engine: 60 * more for engine, more in settings.install_minutes.items()}
         copy_demand(recorded, own, span.fleet, span.begin - HISTORY, span.until)
         method = method_of(subject.strategy)
         session = PlanningSession(
@@ -137,7 +139,7 @@ class _Run:
                 session, world, planner, demand, PostgresInstances(own).drained_since, log.planned
             ),
             self._clouds,
-            SimulatedTimings(self._startup_s, drains_s(span, self._wanted), seed),
+            SimulatedTimings(self._startup_s, drains_s(span, self._wanted), seed, install_s),
             span.since,
             span.seconds(span.begin),
         )

@@ -1,10 +1,11 @@
 """Small random worlds for the allocator, and a builder of libraries by hand."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from templates_lib.values.disks import NO_DISKS, Disks, key_of
 from templates_lib.values.instance import Instance, Node
@@ -17,6 +18,8 @@ from templates_lib.values.traffic import TrafficPrice
 from templates_lib.values.work import Demand, Edge, Leg, Route, Unit, WorkClass
 
 NOW = "2026-11-21T00:00:00Z"
+ENGINES = ("", "installed", "there")
+"""Engines of templates: not known, one that nodes have to install, one that they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Shape:
 
     nodes: dict[str, int]
     points: tuple[dict[str, float], ...]
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,13 @@ class World:
     instances: tuple[Instance, ...] = ()
     settings: Settings = field(default_factory=Settings)
     disks: Disks = NO_DISKS
+    barred: dict[str, dict[str, tuple[str, ...]]] | UnsetType = UNSET
 
     @property
     def snapshot(self) -> Snapshot:
         return Snapshot(
             "v", NOW, self.offers, self.pools, self.traffic, self.instances, self.routes, self.demand,
-            self.settings, "lib", "cost", self.disks,
+            self.settings, "lib", "cost", self.disks, self.barred,
         )  # fmt: skip
 
     @property
@@ -71,6 +76,8 @@ def make_library(shapes: tuple[Shape, ...]) -> Library:
         np.array([e[0] for e in entries], dtype=np.int32),
         np.array([e[1] for e in entries], dtype=np.int16),
         np.array([e[2] for e in entries], dtype=np.float64),
+        ENGINES,
+        np.array([ENGINES.index(s.engine) for s in shapes], dtype=np.int16),
     )  # fmt: skip
 
 
@@ -110,7 +117,8 @@ def random_world(seed: int) -> World:
     settings = _random_settings(rng, mode, sorted({leg.work_class for r in routes for leg in r.legs}))
     instances = _random_instances(rng, shapes, offers)
     disks = _random_disks(random.Random(-seed - 1), models)
-    return World(shapes, offers, tuple(routes), tuple(demand), pools, traffic, instances, settings, disks)
+    world = World(shapes, offers, tuple(routes), tuple(demand), pools, traffic, instances, settings, disks)
+    return _with_engines(world, random.Random(-seed - 2))
 
 
 def _random_shapes(rng: random.Random, configs: list[str]) -> tuple[Shape, ...]:
@@ -153,6 +161,15 @@ def _random_disks(rng: random.Random, models: list[str]) -> Disks:
     held = {m: rng.choice([100, 400]) for m in models}
     sets = (c for n in range(1, len(models) + 1) for c in combinations(models, n))
     return Disks({"x": rng.choice([0.0, 0.1, 2.0])}, {key_of(c): sum(held[m] for m in c) for c in sets})
+
+
+def _with_engines(world: World, rng: random.Random) -> World:
+    """The same with engines of templates, some of which take long to install, have other disks, or may not be there."""
+    shapes = tuple(replace(shape, engine=rng.choice(ENGINES)) for shape in world.shapes)
+    settings = replace(world.settings, install_minutes=rng.choice([{}, {"installed": 12.0}, {"installed": 45.0}]))
+    gib = {**world.disks.gib, **{f"{held}@installed": size + 300 for held, size in world.disks.gib.items()}}
+    barred = rng.choice([UNSET, UNSET, {"m0": {"installed": ("x",)}}])
+    return replace(world, shapes=shapes, settings=settings, disks=replace(world.disks, gib=gib), barred=barred)
 
 
 def _random_settings(rng: random.Random, mode: Mode, classes: list[str]) -> Settings:

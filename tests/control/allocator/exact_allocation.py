@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import UNSET
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_array
 
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Mode, Survive
-from tests.control.allocator.allocation_cases import World, name_of
+from tests.control.allocator.allocation_cases import Shape, World, name_of
 
 Row = dict[object, float]
 GONE = {"draining", "terminating", "terminated", "failed"}
@@ -115,7 +116,7 @@ class Program:
         """Instances, their points, their nodes."""
         use: dict[tuple[str, tuple[str, Market]], Row] = defaultdict(dict)
         for t, shape in enumerate(self.world.shapes):
-            for g in self.groups:
+            for g in self.groups if self._may_be(shape) else ():
                 cheapest = {
                     c: min((o for o in self._offers_of(c, g)), key=lambda o: (o.usd_per_hour, o.key), default=None)
                     for c in shape.nodes
@@ -141,7 +142,9 @@ class Program:
         runs = sum(1 for i in self.running if i.template_id == name_of(t) and (i.zone, i.market) == g)
         fresh = self.model.var(("new", t, g))
         self.model.row({fresh: 1.0, n: -1.0}, -runs, math.inf)
-        self.cost[fresh] += settings.startup_minutes / settings.adjustment_interval_minutes * rent
+        installs = settings.install_minutes
+        more = installs.get(shape.engine, 0.0) if shape.engine else max(installs.values(), default=0.0)
+        self.cost[fresh] += (settings.startup_minutes + more) / settings.adjustment_interval_minutes * rent
         points = {self.model.var(("y", t, p, g)): 1.0 for p in range(len(shape.points))}
         self.model.row({**points, n: -1.0}, 0.0, 0.0)
 
@@ -291,8 +294,15 @@ class Program:
         """$/h of those of an instance, all nodes of which hold all that it serves."""
         shape, disks = self.world.shapes[t], self.world.disks
         held = sorted({k.split("/")[0] for p in shape.points for k in p})
-        gib, per_month = disks.gib.get("+".join(held), 0), disks.usd_per_gib_month.get("x", 0.0)
+        name, per_month = "+".join(held), disks.usd_per_gib_month.get("x", 0.0)
+        gib = disks.gib.get(f"{name}@{shape.engine}", disks.gib.get(name, 0))
         return sum(shape.nodes.values()) * gib * per_month / 730
+
+    def _may_be(self, shape: Shape) -> bool:
+        """Tell whether the only cloud there is starts the engine, for all that the template serves."""
+        barred = {} if self.world.barred is UNSET else self.world.barred
+        held = {k.split("/")[0] for p in shape.points for k in p}
+        return not any("x" in barred.get(m, {}).get(shape.engine, ()) for m in held)
 
     def _offers_of(self, config: str, g: tuple[str, Market]) -> list:
         return [o for o in self.offers.values() if o.node_config == config and (o.zone_id, o.market) == g]

@@ -24,6 +24,7 @@ class RandomSource:
     class_ids: tuple[str, ...] = ("a/prefill", "a/decode")
     max_points: int = 2
     seed: int = 0
+    engines: tuple[str, ...] = ("echo+torch", "vllm")
     journal: Path | None = None
     built: list[str] = field(default_factory=list)
 
@@ -76,5 +77,6 @@ class RandomSource:
             entry_point=entry_point,
             entry_class=(np.arange(len(entry_point)) - first).astype(np.int16),
             entry_units_per_s=rng.uniform(0.1, 1e4, len(entry_point)),
+            template_engine=rng.integers(0, len(self.engines), size, dtype=np.int16),
             records=tuple(msgspec.json.encode([unit, i]) + bytes(i % 7) for i in range(size)),
         )

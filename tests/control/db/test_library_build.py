@@ -150,6 +150,8 @@ def damaged(batch: TemplateBatch) -> dict[str, TemplateBatch]:
         "comes twice": replace(batch, ids=np.repeat(batch.ids[:1], 7)),
         "nodes are not uint8": replace(batch, nodes=batch.nodes[:, :2]),
         "has no nodes": replace(batch, nodes=np.zeros_like(batch.nodes)),
+        "engines are not 7": replace(batch, template_engine=batch.template_engine[:-1]),
+        "engine is unknown": replace(batch, template_engine=batch.template_engine + np.int16(2)),
         "records are not 7": replace(batch, records=batch.records[:-1]),
         "template has no operating point": replace(batch, point_template=batch.point_template + np.int32(1)),
         "operating point has no capacity": replace(batch, entry_point=batch.entry_point[::-1]),

@@ -35,13 +35,16 @@ def expected(source: RandomSource, version: str) -> Library:
         entry_point=np.concatenate([b.entry_point + o for b, o in zip(batches, point_offsets, strict=False)]),
         entry_class=np.concatenate([b.entry_class for b in batches]),
         entry_units_per_s=np.concatenate([b.entry_units_per_s for b in batches]),
+        engines=source.engines,
+        template_engine=np.concatenate([b.template_engine for b in batches]),
     )
 
 
 def assert_equal(left: Library, right: Library) -> None:
-    for name in ("version", "cost_model_fingerprint", "configs", "classes"):
+    for name in ("version", "cost_model_fingerprint", "configs", "classes", "engines"):
         assert getattr(left, name) == getattr(right, name), name
-    for name in ("ids", "nodes", "point_template", "entry_point", "entry_class", "entry_units_per_s"):
+    arrays = ("ids", "nodes", "point_template", "entry_point", "entry_class", "entry_units_per_s", "template_engine")
+    for name in arrays:
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
 
 
@@ -135,6 +138,21 @@ def test_running_templates_are_loaded_though_a_new_library_lacks_them(database: 
         assert [loaded.classes[k].id for k in one.entry_class] == names
         assert one.entry_units_per_s.tolist() == batch.entry_units_per_s[mine].tolist()
         assert store.record(version, template_id).record == batch.records[ordinal]
+
+
+def test_a_library_of_before_engines_were_kept_has_none_that_is_known(database: Database) -> None:
+    store = PostgresLibraries(database)
+    version, newer = (build_library(RandomSource(seed=seed), store, ignore) for seed in (0, 1))
+    with database.transaction() as connection:  # as the migration leaves it
+        connection.execute(text("UPDATE library SET engines = NULL WHERE version = :v"), {"v": version})
+        connection.execute(text("UPDATE template SET engine = 0 WHERE library_id = (SELECT min(id) FROM library)"))
+    old = store.load(version)
+    assert {old.engine_of(row) for row in range(old.size)} == {""}
+    joined = store.load(newer, [old.template_id(2)])
+    assert [joined.engine_of(row) for row in range(joined.size)] == [
+        *(store.load(newer).engine_of(row) for row in range(joined.size - 1)),
+        "",
+    ]
 
 
 def test_an_unknown_version_names_the_nearest(database: Database) -> None:

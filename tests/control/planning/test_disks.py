@@ -1,10 +1,12 @@
 """Disks are part of what plans cost: of the size that nodes are launched with, at their cloud's price."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from control.allocator import solve
+from control.checker import check, claims_of
 from control.db.database import Database
 from control.planning.disks import charged_disks, disk_prices
 from templates_lib.models.catalogue import load_models
@@ -27,6 +29,19 @@ def test_a_node_pays_for_the_disk_that_it_is_launched_with(tmp_path: Path, cloud
     assert disks.usd_per_hour(f"{cloud}/a", size, 3) == pytest.approx(3 * size * PER_GIB_MONTH[cloud] / 730)
 
 
+def test_disks_hold_the_engine_of_the_template_alone(tmp_path: Path) -> None:
+    spec = KEEP_SPEC.format(keep="throughput").replace("gpt-oss-20b", "gpt-oss-120b").replace("[L40S, L4]", "[H100]")
+    served = world_of(tmp_path, spec).recipe.served
+    assert {each.engine for each in served[0].by_engine()} == {"torch", "vllm"}
+    templates = dict.fromkeys(("p", "q"), ({"H100:8/n100": 1}, [{"gpt-oss-120b/prefill": 1.0}]))
+    library = make.library(served[0].work_classes(), templates, {"p": "vllm", "q": "torch"})
+    disks = charged_disks(served, library, ["aws"])
+    sizes = {engines: disks.node_gib(["gpt-oss-120b"], engines) for engines in ("torch", "vllm", "", "another")}
+    model = load_models()["gpt-oss-120b"]
+    assert sizes["torch"] == disk_gib([model]) < sizes["vllm"] == disk_gib([model], ["vllm"])
+    assert sizes[""] == sizes["another"] == sizes["vllm"], "of engines that are not known: the largest"
+
+
 def test_a_plan_costs_rent_and_disks_and_rent_alone_where_its_spec_says_so(database: Database, tmp_path: Path) -> None:
     spec = KEEP_SPEC.format(keep="throughput").replace("requests_per_s: 20", "requests_per_s: 2")
     charged = planned(database, world_of(tmp_path, spec))
@@ -39,6 +54,24 @@ def test_a_plan_costs_rent_and_disks_and_rent_alone_where_its_spec_says_so(datab
     free = planned(database, world_of(tmp_path, spec + "offers: {disks: false}\n"))
     assert free.disks_usd_per_hour == 0
     assert free.usd_per_hour == pytest.approx(free.rent_usd_per_hour + free.traffic_usd_per_hour)
+
+
+def test_the_start_up_of_an_engine_tips_the_choice_and_is_lent_back_to_what_runs() -> None:
+    templates = {name: ({f"{name}:1/n10": 1}, [{"m/serve": 10.0}]) for name in ("vllm", "torch")}
+    offers = [make.offer("vllm:1/n10", "aws/a", 1.0), make.offer("torch:1/n10", "aws/a", 1.04)]
+    library = make.library([make.work_class("m/serve")], templates, {name: name for name in templates})
+    free = Settings(utilisation_cap=1.0, startup_minutes=6.0)
+    installing = replace(free, install_minutes={"vllm": 6.0})
+    for settings, running, chosen in ((free, (), "vllm"), (installing, (), "torch"), (installing, ("vllm",), "vllm")):
+        there = [make.running(name, [offers[0]]) for name in running]
+        route = make.route("m", {"m/serve": 1.0})
+        snapshot = make.snapshot(offers, [route], {"m": 10.0}, settings=settings, instances=there)
+        plan = solve(snapshot, library)
+        assert check(plan, snapshot, claims_of(library, templates)) == ()
+        (instance,) = plan.instances
+        assert instance.template_id == instance.engines == chosen
+        late = replace(snapshot, settings=replace(settings, install_minutes={"torch": 30.0, "vllm": 30.0}))
+        assert ("cost" in {each.rule for each in check(plan, late)}) == (not running)
 
 
 TWO = {"one": ({"big:8/n100": 1}, [{"m/serve": 10.0}]), "four": ({"small:1/n100": 4}, [{"m/serve": 10.0}])}

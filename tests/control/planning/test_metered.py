@@ -41,7 +41,9 @@ def test_metered_alone_is_a_mean_of_late_with_head_room_that_may_go_to_zero(tmp_
     (rule,) = made.fleet.demand_rules
     assert rule.forecast == Headroom(Ewma(900.0), 0.9, 86_400.0)
     assert (rule.floor_requests_per_s, rule.ceiling_requests_per_s, rule.idle_s) == (0.0, float("inf"), 1800.0)
-    assert rule.horizon_s == 60 * (made.fleet.reconcile.replan_minutes + made.fleet.settings.startup_minutes)
+    engines = made.recipe.engines
+    startup = max(made.fleet.settings.startup_minutes_of(engine) for engine in engines)
+    assert rule.horizon_s == 60 * (made.fleet.reconcile.replan_minutes + startup)
     assert [d.requests_per_s for d in made.demand] == [0.0]
 
 

@@ -90,6 +90,7 @@ class WholeSource:
     def __init__(self, recipe: WholeRecipe) -> None:
         self.recipe = recipe
         self.configs, self.classes = (recipe.config,), (recipe.work_class,)
+        self.engines = (recipe.software.engine,)
 
     @property
     def fingerprint(self) -> str:
@@ -102,12 +103,15 @@ class WholeSource:
         for unit in units:
             only = np.zeros(1, dtype=np.int32)
             ids, nodes = np.array([self.recipe.template.id.encode()], dtype="S32"), np.ones((1, 1), dtype=np.uint8)
-            entry = (only, only, only.astype(np.int16), np.array([self.recipe.sustains]))
+            entry = (only, only, only.astype(np.int16), np.array([self.recipe.sustains]), only.astype(np.int16))
             yield TemplateBatch(unit, 1, 1, ids, nodes, *entry, records=(msgspec.json.encode(self.recipe),))
             progress(unit, 1, 1)
 
     def work_class_of(self, record: bytes) -> str:
         return msgspec.json.decode(record, type=WholeRecipe).work_class.id
+
+    def engine_of(self, record: bytes) -> str:
+        return msgspec.json.decode(record, type=WholeRecipe).software.engine
 
     def recertified(self, record: bytes) -> tuple[bytes, float] | None:
         now = replace(msgspec.json.decode(record, type=WholeRecipe), work_class=self.recipe.work_class)

@@ -1,15 +1,22 @@
 """A plan for an engine that cannot run a model does not come about, and what nodes cannot start yet is said."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
+from control.allocator import solve
+from control.checker import check, claims_of
 from control.fleet_file.problem import SpecError
 from control.planning.startable import never_started, not_startable
 from control.planning.world import read_world
+from policies.strategy import single_node_replicas
 from templates_lib.models.catalogue import load_models
 from templates_lib.values.engines import environments
+from templates_lib.values.settings import Settings
+from tests import factories as make
 from tests.control.planning.worlds import world_of
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
@@ -154,12 +161,69 @@ def test_own_machines_and_nodes_of_this_machine_run_what_is_started_there(tmp_pa
     assert any("nodes of local" in note and "mine" in note for note in world.notes)
 
 
-def test_the_time_to_install_an_engine_is_part_of_the_start_up_that_is_planned(tmp_path: Path) -> None:
-    on_torch, on_vllm = (OWN.replace("    slo:", f"    engine: {name}\n    slo:") for name in ("torch", "vllm"))
-    minutes = [
-        world_of(tmp_path, own(tmp_path, text)).fleet.settings.startup_minutes
-        for text in (on_torch, on_vllm, f"{on_vllm}policy: {{startup_minutes: 1}}\n")
-    ]
+def test_the_time_to_install_an_engine_is_part_of_the_start_up_of_its_own_templates(tmp_path: Path) -> None:
     installing = environments(["vllm"])["vllm"].minutes
-    assert [minutes[1] - minutes[0], minutes[2]] == [installing, 1 + installing]
     assert installing > 0
+    settings = world_of(tmp_path, own(tmp_path, f"{OWN}policy: {{startup_minutes: 1}}\n")).fleet.settings
+    assert [settings.startup_minutes_of(name) for name in ("torch", "vllm", "")] == [1, 1 + installing, 1 + installing]
+    on_torch = OWN.replace("    slo:", "    engine: torch\n    slo:")
+    settings = world_of(tmp_path, own(tmp_path, on_torch)).fleet.settings
+    assert settings.startup_minutes_of("") == settings.startup_minutes
+
+
+HOSTS = """\
+  - cloud: owned
+    hosts:
+      - name: big
+        address: 192.0.2.7
+        user: me
+        host_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHqS6YkqzHzdbqVnFZ0lqZLmzZ5v3q0m7n0o5p6q7r8s
+        node_config: "CONFIG"
+        zone: rack
+"""
+
+
+def test_a_machine_that_is_rented_and_owned_has_templates_of_both_engines_each_where_it_is_started(
+    tmp_path: Path,
+) -> None:
+    rented = world_of(tmp_path, own(tmp_path))
+    config = min(config.id for config in rented.recipe.nodes)
+    world = world_of(tmp_path, own(tmp_path, OWN + HOSTS.replace("CONFIG", config)))
+    (served,) = world.recipe.served
+    assert {each.engine for each, nodes in world.recipe.by_engine(served) if config in {n.id for n in nodes}} == {
+        *("torch", "vllm")
+    }
+    assert world.recipe.partly == {"torch": (), "vllm": (config,)}
+    templates = {"v": ({config: 1}, [{"mine/prefill": 1.0}]), "t": ({config: 1}, [{"mine/prefill": 1.0}])}
+    library = make.library(served.work_classes(), templates, {"v": "vllm", "t": "torch"})
+    snapshot = world.snapshot("now", library)
+    assert [snapshot.may_be_at(cloud, "mine", "vllm") for cloud in ("aws", "owned")] == [True, False]
+    assert [snapshot.may_be_at(cloud, "mine", "torch") for cloud in ("aws", "owned")] == [True, True]
+    assert snapshot.may_be_at("owned", "another", "vllm")
+    assert rented.snapshot("now", library).barred is UNSET
+
+
+@pytest.mark.parametrize("engines", [{"v": "vllm", "t": "torch"}, {"v": "vllm"}])
+def test_plans_have_each_engine_where_it_is_started(engines: dict[str, str]) -> None:
+    """By the cheaper engine where both may be, and by none where its only one may not: that demand is unmet."""
+    templates = {name: ({"L4:1/n10": 1}, [{"m/serve": 10.0 + (name == "v")}]) for name in engines}
+    snapshot = make.snapshot(
+        [make.offer("L4:1/n10", "aws/a", 1.0, 1), make.offer("L4:1/n10", "owned/rack", 0.1, 1)],
+        [make.route("m", {"m/serve": 1.0})],
+        {"m": 20.0},
+        settings=Settings(utilisation_cap=1.0),
+        barred={"m": {"vllm": ("owned",)}},
+    )
+    library = make.library([make.work_class("m/serve")], templates, engines)
+    plan = solve(snapshot, library)
+    assert check(plan, snapshot, claims_of(library, templates)) == ()
+    found = {each.zone.partition("/")[0]: each.engines for each in plan.instances}
+    assert found == {"aws": "vllm"} | ({"owned": "torch"} if "t" in engines else {})
+    assert bool(plan.unmet) == ("t" not in engines)
+    moved = replace(plan, instances=tuple(replace(each, zone="owned/rack") for each in plan.instances))
+    assert "engine" in {violation.rule for violation in check(moved, snapshot)}
+    homogeneous = single_node_replicas(snapshot, library)["m/serve"]
+    assert {(each.zone, library.template_id(each.template)) for each in homogeneous} == {
+        *(("aws/a", name) for name in engines),
+        *(("owned/rack", name) for name in engines if name == "t"),
+    }

@@ -86,13 +86,13 @@ class Launch:
         )
         self.made = replace(self.made, plan=replace(plan, instances=instances))
 
-    def stored(self, family: str = "", experts: str = "") -> None:
-        """Have its checkpoint be of another family, or its experts be in another format."""
+    def stored(self, family: str = "", experts: str = "", **more: Any) -> None:
+        """Have its checkpoint be of another family, its experts be in another format, or more be otherwise."""
         model = self.made.world.recipe.served[0].model
         kept = model.stored
         assert kept is not None
         in_format = replace(kept.experts, dtype=experts or kept.experts.dtype)
-        self.served(model=replace(model, stored=replace(kept, family=family or kept.family, experts=in_format)))
+        self.served(model=replace(model, stored=replace(kept, family=family or kept.family, experts=in_format, **more)))
 
     def reading(self, **readers: Any) -> None:
         self.site["readers"] = {"aws": CloudReader(**{"quotas": quota, **readers})}
@@ -182,6 +182,7 @@ BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
     "engine-not-on-cloud": ("engine.installed", lambda launch: launch.engine("vllm-stage")),
     "family-not-run": ("engine.family", lambda launch: launch.stored(family="mamba")),
     "format-not-kept": ("format.weights", lambda launch: launch.stored(experts="bitnet")),
+    "attention-not-run": ("engine.attention", lambda launch: launch.stored(head_size=20)),
     "weights-nowhere": ("weights.place", lambda launch: launch.weights("")),
     "repository-gated": ("weights.repository", in_hub(gated)),
     "repository-missing": ("weights.repository", in_hub(moved)),
