@@ -38,7 +38,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 def test_a_stage_fetches_the_files_of_its_layers_and_of_the_ends_and_does_so_once(hub: Hub) -> None:
     folder = fetch_layers(PLACE, 1, 9)
     assert {path.name for path in folder.iterdir()} == {
-        *("config.json", "model.safetensors.index.json", "a.safetensors", "b.safetensors", "d.safetensors")
+        *("config.json", "model.safetensors.index.json", "a.safetensors", "b.safetensors", "d.safetensors"),
+        "tokenizer.json",
     }
     assert (folder / "b.safetensors").read_bytes() == FILES["b.safetensors"]
     before = list(hub.sent)
