@@ -37,7 +37,7 @@ def single_node_replicas(snapshot: Snapshot, library: Library) -> dict[str, tupl
     disks, component_of = snapshot.charged_disks, {c.id: c.component for c in library.classes}
     found: dict[str, list[Replica]] = {c.id: [] for c in library.classes}
     for template, config, work_class, units_per_s in _single_node_templates(library):
-        capped = units_per_s * snapshot.settings.cap(work_class, library.template_id(template))
+        capped = units_per_s * snapshot.settings.cap(work_class, library.template_id(template), [config])
         component, engines = component_of[work_class], library.engine_of(template)
         gib = disks.node_gib([component], engines)
         for (offered, zone, market), price in cheapest.items():

@@ -1,6 +1,6 @@
 """A snapshot and a library read into everything that the solve works on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,16 @@ def _usable_share(snapshot: Snapshot, library: Library, classes: tuple[int, ...]
         for template_id in settings.template_caps.get(name, {}):
             own = (library.ids[template] == template_id.encode()) & (library.entry_class == number)
             share[own] *= settings.cap(name, template_id) / settings.cap(name)
+        if margins := settings.margins(name):
+            own = library.entry_class == number
+            share[own] *= _least_known(library, margins)[template[own]]
     return share
+
+
+def _least_known(library: Library, margins: Mapping[str, float]) -> Floats:
+    """(n,) the least of the factors of a template's node configurations, 1 where none has any."""
+    of_config = np.array([margins.get(config, 1.0) for config in library.configs])
+    return np.asarray(np.where(library.nodes > 0, of_config, 1.0).min(axis=1, initial=1.0))
 
 
 def _demanded(snapshot: Snapshot, class_ids: tuple[str, ...]) -> frozenset[int]:

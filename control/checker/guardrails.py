@@ -79,5 +79,6 @@ def _by_zone(case: Case, work_class: str, *, steady: bool) -> dict[str, float]:
     for planned in case.plan.instances:
         if not (steady and planned.market is Market.SPOT):
             units = planned.units_per_s.get(work_class, 0.0)
-            found[planned.zone] += case.snapshot.settings.cap(work_class, planned.template_id) * planned.count * units
+            cap = case.snapshot.settings.cap(work_class, planned.template_id, planned.nodes)
+            found[planned.zone] += cap * planned.count * units
     return found

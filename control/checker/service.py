@@ -43,7 +43,8 @@ def usable_capacity(case: Case, instances: Iterable[PlannedInstance]) -> dict[Pl
     for planned in instances:
         for work_class, units in planned.units_per_s.items():
             place = (work_class, "" if paper else planned.zone)
-            usable[place] += case.snapshot.settings.cap(work_class, planned.template_id) * planned.count * units
+            cap = case.snapshot.settings.cap(work_class, planned.template_id, planned.nodes)
+            usable[place] += cap * planned.count * units
     return dict(usable)
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from control.explain import Explanation
-from control.explain.certificate import CORRECTION, Certificate
+from control.explain.certificate import CORRECTION, MARGIN, Certificate
 from control.explain.limits import limit_texts
 from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
@@ -63,6 +63,8 @@ def _sections(
         yield "What the templates are certified for", [each.text for each in certified]
     if corrected := [reason.text for reason in plan.reasons if reason.kind == CORRECTION]:
         yield "What answers corrected", corrected
+    if left := [reason.text for reason in plan.reasons if reason.kind == MARGIN]:
+        yield "What step times leave of it", left
     if explanation.demand_usd_per_hour:
         prices = explanation.demand_usd_per_hour.items()
         yield "What one more request/s would cost", [f"{key}: about {usd:,.2f} $/h" for key, usd in prices]

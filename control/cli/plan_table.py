@@ -12,6 +12,7 @@ from control.cli.cost_chart import terminal_chart
 from control.cli.output import table
 from control.cli.plan_document import stages
 from control.cli.time_text import OLD, age
+from control.explain.certificate import MARGIN
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
 from control.planning.step_time_lines import step_time_lines
@@ -189,6 +190,7 @@ def _basis(report: PlanReport) -> Text:
     if basis.derived_offers:
         lines.append(f"Derived (sizes nobody sells, priced per GPU): {', '.join(basis.derived_offers)}")
     lines += [f"Step times: {line}" for line in step_time_lines(basis.step_times)]
+    lines += [f"Caps: {reason.text}" for reason in report.plan.reasons if reason.kind == MARGIN]
     lines += [f"Note: {note}" for note in basis.notes]
     text = Text("\n".join(lines), style="dim")
     if (oldest := _oldest(basis.prices_observed)) is not None and oldest > OLD:

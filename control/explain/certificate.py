@@ -7,8 +7,8 @@ from templates_lib.values.plan import Plan, Reason
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.template import Capacity
 
-CORRECTION = "correction"
-"""Kind of the reasons that say what was corrected."""
+CORRECTION, MARGIN = "correction", "step_time_margin"
+"""Kinds of the reasons that say what was corrected, and what step times that may be off leave of a certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +64,26 @@ def corrections(snapshot: Snapshot) -> Iterator[Reason]:
             "nodes are slower than their profiles for good, measure them (`medley profile`)"
         )
         yield Reason(CORRECTION, text, name)
+
+
+def margins(plan: Plan, snapshot: Snapshot) -> Iterator[Reason]:
+    """Yield what the plan leaves out of its certificates because step times may be off."""
+    shares: dict[str, set[float]] = {}
+    for instance in plan.instances:
+        for name in instance.units_per_s:
+            known = snapshot.settings.margins(name)
+            share = min((known[node] for node in instance.nodes if node in known), default=1.0)
+            shares.setdefault(name, set()).add(share)
+    lowered = {name: each for name, each in sorted(shares.items()) if min(each) < 1}
+    if lowered:
+        said = ", ".join(f"{name} {_percent(each)}" for name, each in lowered.items())
+        text = (
+            f"{said} of what certificates allow is planned with, as step times may be off by as much: measured ones "
+            "leave more (`medley profile run`), and policy.step_time_margin: 0 all of it"
+        )
+        yield Reason(MARGIN, text, ", ".join(lowered))
+
+
+def _percent(shares: set[float]) -> str:
+    """`83 %`, or `83 to 91 %`."""
+    return " to ".join(dict.fromkeys(f"{100 * each:.0f}" for each in (min(shares), max(shares)))) + " %"

@@ -44,6 +44,9 @@ class PolicySection(SpecSection):
     feeds any other for free."""
     utilisation_cap: Annotated[Number, Field(gt=0, le=1)] = DEFAULT.utilisation_cap
     """Share of an instance's certified capacity that a plan may use."""
+    step_time_margin: Annotated[Number, Field(ge=0, le=5)] = 1.0
+    """Median errors of step times that the caps leave room for: a template whose times are off by x in the median is
+    used 1 / (1 + margin · x) as much."""
     max_usd_per_hour: NonNegative | None = None
     """Limit on rent, disks and traffic. Default: none."""
     max_spot_share: Share = DEFAULT.guardrails.max_spot_share

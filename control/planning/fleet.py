@@ -47,6 +47,8 @@ class Fleet:
     reconcile: ReconcileSettings
     charges_disks: bool = True
     """Whether the disks of rented nodes are part of what plans cost."""
+    step_time_margin: float = 0.0
+    """Median errors of step times that utilisation caps make room for."""
     graph_apps: tuple[PublishedApp, ...] = ()
     """Any-to-any models, whose demand is stated."""
 

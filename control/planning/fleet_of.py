@@ -35,7 +35,8 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     machines, sources = local_machines(file), offer_sources(file, document)
     engines = {each.engine for app in apps for served in app.components for each in served.by_engine()}
     settings, kept = _settings(file, engines), _reconcile(file)
-    fleet = Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, file.offers.disks, graph_apps)
+    disks, margin = file.offers.disks, file.policy.step_time_margin
+    fleet = Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, disks, margin, graph_apps)
     return fleet, notes
 
 

@@ -13,7 +13,7 @@ is done where caps are found for the first time.
 
 Where answers of the fleet that runs kept less than was promised, its snapshot has corrections: the caps are found
 without them, as the simulator knows nothing of what went wrong, and the plan is then solved once more under the caps
-times these factors.
+times these factors. So it is with the margins of step times that may be off: the simulator takes them for true.
 """
 
 import math
@@ -25,7 +25,7 @@ from typing import Protocol
 from control.planning.recipe import Recipe
 from control.planning.recording import versioned
 from control.planning.templates import Templates
-from templates_lib.values.plan import Attained, Plan
+from templates_lib.values.plan import Attained, Plan, PlannedInstance
 from templates_lib.values.snapshot import Snapshot
 
 FIRST_CAPS = {True: 0.65, False: 1.0}
@@ -90,12 +90,13 @@ class Promise:
 
 def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Attainment) -> Promise:
     """Find the cheapest plan that was seen to keep every promise; where none was, the one that comes nearest. The
-    snapshot's own caps are those to begin from, and its corrections are made to those that were found."""
-    corrections = {name: each for name, each in snapshot.settings.corrections.items() if name in attain.classes}
-    found = _searched(replace(snapshot, settings=replace(snapshot.settings, corrections={})), solve, attain)
-    if not corrections:
+    snapshot's own caps are those to begin from; its corrections and margins are made to those that were found."""
+    given = snapshot.settings
+    corrections = {name: each for name, each in given.corrections.items() if name in attain.classes}
+    found = _searched(replace(snapshot, settings=given.without_allowances()), solve, attain)
+    if not corrections and not given.step_time_margins:
         return found
-    settings = replace(found.snapshot.settings, corrections=corrections)
+    settings = replace(found.snapshot.settings, corrections=corrections, step_time_margins=given.step_time_margins)
     under = versioned(replace(found.snapshot, settings=settings))
     plan = solve(under)
     return Promise(plan, under, attain(plan, under))
@@ -298,7 +299,9 @@ def _unmet_and_usd(plan: Plan) -> tuple[float, float]:
     return sum(plan.unmet.values()), plan.usd_per_hour + plan.init_usd
 
 
-def utilisation(plan: Plan, snapshot: Snapshot, cap: Callable[[str, str], float] | None = None) -> dict[str, float]:
+def utilisation(
+    plan: Plan, snapshot: Snapshot, cap: Callable[[str, PlannedInstance], float] | None = None
+) -> dict[str, float]:
     """Share of each class's certified capacity, or of what `cap` of it may be used, that the plan's flows use."""
     routes = {route.id: route for route in snapshot.routes}
     load: defaultdict[str, float] = defaultdict(float)
@@ -308,6 +311,6 @@ def utilisation(plan: Plan, snapshot: Snapshot, cap: Callable[[str, str], float]
             load[leg.work_class] += flow.requests_per_s * leg.units_per_request
     for instance in plan.instances:
         for name, units_per_s in instance.units_per_s.items():
-            share = 1.0 if cap is None else cap(name, instance.template_id)
+            share = 1.0 if cap is None else cap(name, instance)
             capacity[name] += share * units_per_s * instance.count
     return {name: load[name] / capacity[name] for name in load if capacity[name] > 0}

@@ -7,7 +7,7 @@ from functools import partial
 from control.allocator import solve
 from control.checker import check
 from control.explain import Explanation, explain, reasons
-from control.explain.certificate import Certificate, certificates, corrections, unkept
+from control.explain.certificate import Certificate, certificates, corrections, margins, unkept
 from control.offers.reached import no_way
 from control.planning.cost_models import how_to_measure
 from control.planning.graph_sources import uncertified
@@ -117,7 +117,7 @@ class PlanningSession:
         plan = replace(plan, attainment=dict(promise.attainment if attain is None else attain(plan, snapshot)))
         # Without waiting is the rule, and docs/plans.md says it.
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
-        said = (*(each.reason for each in waiting), *unkept(plan), *corrections(snapshot))
+        said = (*(each.reason for each in waiting), *unkept(plan), *corrections(snapshot), *margins(plan, snapshot))
         first = (*uncertified(plan, snapshot, recording.recipe), *advise(plan, snapshot))
         why, bases = (*first, *reasons(plan, snapshot), *said), step_time_bases(plan, recording.recipe)
         plan = replace(plan, reasons=why, step_times=bases)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
+from msgspec import UNSET
 
 from templates_lib.ports.solve import Solve
 from templates_lib.values.library import Library
@@ -20,12 +21,14 @@ class _Past:
     plan: Plan
 
     def is_alike(self, snapshot: Snapshot) -> bool:
-        """Tell whether the snapshots differ in nothing but caps."""
+        """Tell whether the snapshots differ in nothing but caps and their factors."""
         return _without_caps(self.snapshot) == _without_caps(snapshot)
 
     def allows(self, snapshot: Snapshot, library: Library) -> bool:
         """Tell whether every plan over `library` under the caps of `snapshot` would have been one here."""
         own, other = self.snapshot.settings, snapshot.settings
+        if own.step_time_margins not in (UNSET, other.step_time_margins):
+            return False
         classes = [each.id for each in library.classes]
         if any(own.cap(each, name) < other.cap(each, name) for each in classes for name in _named(own, each)):
             return False
@@ -68,5 +71,5 @@ def _named(settings: Settings, work_class: str) -> Iterable[str]:
 
 
 def _without_caps(snapshot: Snapshot) -> Snapshot:
-    settings = replace(snapshot.settings.capped({}), utilisation_cap=1.0, corrections={})
+    settings = replace(snapshot.settings.capped({}).without_allowances(), utilisation_cap=1.0)
     return replace(snapshot, version="", settings=settings)

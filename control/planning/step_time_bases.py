@@ -6,6 +6,7 @@ from templates_lib.cost.kernel_based import KERNELS
 from templates_lib.cost.kernel_tables import FRAMEWORKS
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.cost.step_time_errors import ALL, load_step_time_errors
+from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.engines import estimate_of
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.plan import Plan, PlannedInstance
@@ -35,11 +36,16 @@ def _basis(
     engine = instance.software.engine if instance.software else ""
     versions = (each.under(engine) for each in recipe.served if each.is_component(instance.model))
     served = next((each.model for each in versions if each is not None), None)
-    profile = models[engine].profile(served, node) if served is not None else None
+    return step_time_basis(models[engine], served, node, engine)
+
+
+def step_time_basis(times: MeasuredCostModel, model: ModelSpec | None, node: NodeConfig, engine: str) -> StepTimeBasis:
+    """What the step times of `model` (None: of any) on `node` rest on; `times`: those of `engine`."""
+    profile = times.profile(model, node) if model is not None else None
     if profile is not None:
         error = profile.errors.median
         return StepTimeBasis(node.gpu, engine, "measured", error, error, "steps", 0, engine)
-    source = models[engine].unmeasured_source(served, node) if served is not None else "estimated"
+    source = times.unmeasured_source(model, node) if model is not None else "estimated"
     as_engine = FRAMEWORKS.get(estimate_of(engine), estimate_of(engine))
     known = load_step_time_errors().engines.get(as_engine, {})
     for gpu, judged_on in ((node.gpu, node.gpu), (ALL, "other GPUs")):

@@ -49,14 +49,14 @@ def within_budget(
 
 def given_up(world: World, rung: Rung, allowed: Allowance) -> World:
     """`world` without what is given up on `rung` and on those before it."""
-    settings = world.fleet.settings
+    settings, margin = world.fleet.settings, world.fleet.step_time_margin
     if rung >= Rung.MORE_SPOT:
         settings = _with_more_spot(settings)
     if rung >= Rung.LOOSER_CLASS:
-        settings = _of_looser_class(settings)
+        settings, margin = _of_looser_class(settings), 0.0
     if rung >= Rung.SHED:
         settings = settings.spending_at_most(allowed.usd_per_hour)
-    return replace(world, fleet=replace(world.fleet, settings=settings))
+    return replace(world, fleet=replace(world.fleet, settings=settings, step_time_margin=margin))
 
 
 def _with_more_spot(settings: Settings) -> Settings:

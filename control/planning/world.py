@@ -21,6 +21,7 @@ from control.planning.graph_sources import graph_recipes, graph_routes, not_prom
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
 from control.planning.startable import barred_clouds, never_started, not_startable, starts_of
+from control.planning.step_time_margins import step_time_margins
 from templates_lib.graphs.catalogue import graph_names
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
@@ -81,6 +82,7 @@ class World:
         run."""
         clouds = {offer.cloud for offer in self.quotes.offers}
         disks = charged_disks(self.recipe.served, library, clouds if self.fleet.charges_disks else ())
+        margins = step_time_margins(self.recipe, self.fleet.step_time_margin)
         return Snapshot(
             version="",
             now=now,
@@ -93,7 +95,7 @@ class World:
                 *graph_routes(self.sources),
             ),
             demand=self.demand,
-            settings=self.fleet.settings,
+            settings=replace(self.fleet.settings, step_time_margins=margins or UNSET),
             library_version=library.version,
             cost_model_fingerprint=library.cost_model_fingerprint,
             disks=disks if disks != NO_DISKS else UNSET,

@@ -98,7 +98,8 @@ class MeasuredCorrections:
         histories = PostgresDemand(self.database).histories(fleet, now, LONGEST, step_s=60)
         drained = PostgresInstances(self.database).drained_since(fleet, now - LONGEST)
         caps = snapshot.settings.utilisation_caps
-        used = utilisation(plan, snapshot, replace(snapshot.settings, corrections={}).cap)
+        alone = replace(snapshot.settings, corrections={})
+        used = utilisation(plan, snapshot, lambda name, each: alone.cap(name, each.template_id, each.nodes))
         for name, promise in plan.attainment.items():
             steady = _steady_since(plan, models[name], own)
             if steady is None or name not in used or name not in caps:

@@ -1,9 +1,11 @@
 """Settings that a fleet's owner gives the planner."""
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import UNSET, UnsetType
 
 from templates_lib.values.engine_set import engines_of
 
@@ -105,13 +107,27 @@ class Settings:
     beside_running: bool = False
     """New instances find room beside all that run, those among them that the plan does not want: nothing has to go
     before what replaces it is there."""
+    step_time_margins: Mapping[str, Mapping[str, float]] | UnsetType = UNSET
+    """Factors of these caps by work class and node configuration, above 0 and below 1: what step times that may be off
+    leave of a certificate (`control.planning.step_time_margins`). Unset: none, and the snapshot's hash is what it was
+    before there were any."""
 
-    def cap(self, work_class: str, template_id: str = "") -> float:
+    def cap(self, work_class: str, template_id: str = "", nodes: Iterable[str] = ()) -> float:
         """Return the share of a template's certified capacity for the class that a plan may use; without one, that of
-        templates without a cap of their own."""
+        templates without a cap of their own. `nodes`: its node configurations, the least well known of which counts."""
         cap = self.utilisation_caps.get(work_class, self.utilisation_cap)
         own = self.template_caps.get(work_class, {}).get(template_id, cap)
-        return min(cap, own) * self.corrections.get(work_class, 1.0)
+        margins = self.margins(work_class)
+        margin = min((margins[name] for name in nodes if name in margins), default=1.0)
+        return min(cap, own) * self.corrections.get(work_class, 1.0) * margin
+
+    def margins(self, work_class: str) -> Mapping[str, float]:
+        """Return node configuration → factor of the caps of the class; configurations without one have all of it."""
+        return {} if isinstance(self.step_time_margins, UnsetType) else self.step_time_margins.get(work_class, {})
+
+    def without_allowances(self) -> "Settings":
+        """The same settings, whose certificates are taken at their word: without corrections and margins."""
+        return replace(self, corrections={}, step_time_margins=UNSET)
 
     def capped(
         self, caps: Mapping[str, float], of_templates: Mapping[str, Mapping[str, float]] | None = None

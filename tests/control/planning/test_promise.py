@@ -28,9 +28,9 @@ class Pools:
     simulated: int = 0
 
     def solve(self, under: Snapshot) -> Plan:
-        counts = {name: self._count(name, under.settings.cap(name, name)) for name in CLASSES}
+        counts = {name: self._count(name, under.settings.cap(name, name, ["node"])) for name in CLASSES}
         instances = tuple(
-            PlannedInstance(name, "m", "", "", Market.ON_DEMAND, n, 0, {}, {name: UNITS_PER_S}, float(n))
+            PlannedInstance(name, "m", "", "", Market.ON_DEMAND, n, 0, {"node": 1}, {name: UNITS_PER_S}, float(n))
             for name, n in counts.items()
         )
         flows = (Flow("r", ("", ""), self.requests_per_s, 0.0),)
@@ -129,6 +129,21 @@ def test_only_plans_are_simulated_that_would_be_better_than_one_that_keeps_all(
         assert usd < best
         best = usd if is_kept else best
     assert found.plan.usd_per_hour == best
+
+
+@given(st.floats(20, 500), st.floats(0.3, 1.0), st.floats(0.5, 0.95))
+def test_margins_of_step_times_leave_that_share_of_the_caps_that_were_found(
+    rate: float, limit: float, factor: float
+) -> None:
+    limits = {"m/prefill": limit, "m/decode": 1.0}
+    plain = promised(_snapshot(), (pools := Pools(rate, limits)).solve, pools)
+    settings = replace(Settings(), step_time_margins={"m/prefill": {"node": factor}})
+    found = promised(replace(_snapshot(), settings=settings), (pools := Pools(rate, limits)).solve, pools)
+    assert found.is_kept
+    assert found.snapshot.settings.utilisation_caps == plain.snapshot.settings.utilisation_caps
+    assert found.snapshot.settings.step_time_margins == settings.step_time_margins
+    used = utilisation(found.plan, found.snapshot)
+    assert used["m/prefill"] <= factor * found.snapshot.settings.utilisation_caps["m/prefill"] + 1e-9
 
 
 @given(st.floats(20, 500), st.floats(0.3, 1.0), st.floats(0.5, 0.95))
