@@ -2,19 +2,20 @@
 
     python -m bench.compare_step_times [--write] [-o json]
 
-Needs `aiconfigurator-core` (extra `kernels`) and shared/data/perf (a sibling of the repository). What engines add to
-kernels is fitted, with the estimate's kernels, without any row of the GPU (or model) that is judged, and both sources
-are timed with it: the kernel-based one is never fitted to deployments. Rows that do not state their workers are left
-out. `--write` records the outcome in templates_lib/data/perf/step_time_errors.json, which plans print. The kernels are
-taken for a GPU and engine when their error is a tenth lower than the estimate's, on the mean of the four medians (TTFT
-and TPOT, by GPU and by model): a smaller difference is noise, and the estimate needs nothing installed. Two minutes.
+Runs from a fresh clone with the extra `kernels` (`aiconfigurator-core`). What engines add to kernels is fitted, with
+the estimate's kernels, without any row of the GPU (or model) that is judged, and both sources are timed with it: the
+kernel-based one is never fitted to deployments. Rows that do not state their workers are left out. A100-80, of which
+there is no deployment, is judged by published runs (`bench.published_runs`). `--write` records the outcome in
+templates_lib/data/perf/step_time_errors.json, which plans print. The kernels are taken for a GPU and engine when their
+error is a tenth lower than the estimate's, on the mean of the four medians (TTFT and TPOT, by GPU and by model): a
+smaller difference is noise, and the estimate needs nothing installed. Two minutes.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,11 +28,12 @@ from fit_cost_model import BACKENDS, training_rows
 from fit_engines import engine_values, predict
 from fit_setups import Backend, backend_rows
 
+from bench.published_runs import GPU, medians
 from templates_lib.cost.coefficients import Setup, load_coefficients
 from templates_lib.cost.deployment import Deployment
 from templates_lib.cost.kernel_tables import SYSTEMS, installed_release
 from templates_lib.cost.source_comparison import kernels_for, not_timed
-from templates_lib.cost.step_time_errors import FILE, Comparison, StepTimeErrors, judged
+from templates_lib.cost.step_time_errors import FILE, Comparison, HeldOut, Medians, StepTimeErrors, judged
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.bool_]
@@ -39,6 +41,7 @@ FEWEST_ROWS = 20
 """Fewer rows of a GPU, or left to fit to, say too little."""
 OUT = Path(__file__).resolve().parents[1] / "templates_lib" / "data" / FILE
 GPUS = {system: gpu for gpu, system in SYSTEMS.items()}
+NOTHING = HeldOut(Medians(0, 0.0, 0.0), Medians(0, 0.0, 0.0))
 
 
 def ratios(backend: Backend, setup: Setup, at: Rows) -> Floats:
@@ -86,10 +89,13 @@ def main() -> None:
         raise SystemExit("aiconfigurator-core is not installed: pip install '.[kernels]'")
     rows = [(row, d) for row, d in training_rows() if d.decode is None or d.decode.count]
     engines = {name: compared([each for each in rows if each[1].backend == name], name) for name in BACKENDS}
+    published = medians()
+    engines["vllm"][GPU] = Comparison("estimated", replace(NOTHING, gpu_out=published), NOTHING, NOTHING)
     report = StepTimeErrors(
         date=datetime.now(UTC).date().isoformat(),
         source=f"{len(rows):,} measured deployments (silicon sample of NVIDIA aiconfigurator-core 0.12.0), whole GPUs "
-        f"and whole models left out of the fit; kernels of aiconfigurator-core {installed_release()}",
+        f"and whole models left out of the fit; {published.rows} published runs of {GPU}; kernels of "
+        f"aiconfigurator-core {installed_release()}",
         command="python -m bench.compare_step_times --write",
         engines=engines,
     )
@@ -112,7 +118,11 @@ def main() -> None:
                     each.kernels.model_out,
                 )
             ]
-            print(f"{name + ' ' + gpu:24} {each.same_rows.gpu_out.rows:6}  " + "  ".join(cells) + f"  {each.chosen}")
+            if each.same_rows.gpu_out.rows:
+                print(
+                    f"{name + ' ' + gpu:24} {each.same_rows.gpu_out.rows:6}  " + "  ".join(cells) + f"  {each.chosen}"
+                )
+    print(f"vllm {GPU}: {published.rows} published runs, {100 * published.ttft:.1f} {100 * published.tpot:.1f} %")
 
 
 if __name__ == "__main__":
