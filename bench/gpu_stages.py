@@ -1,17 +1,21 @@
 """The torch engine on a GPU: steps of one stage against the card's roofline, and rows between two stages.
 
-    python -m bench.gpu_stages --gpu H100 [--layers 32] [--device cuda]
+    python -m bench.gpu_stages --gpu H100 [--layers 32] [--device cuda] [--ways graphs,kernels,plain]
 
 A Llama of 8 billion parameters (its published shape, bf16, random weights made on the device). A decode step reads all
 weights and the KV cache of its requests once: printed is the share of the card's memory rate at which it does. A step
 of prompts multiplies every weight with every token, and each token with the half of the prompt before it in the mean:
 printed is the share of the card's bf16 rate. Both rates are those of `templates_lib/data/hardware/gpus.csv`.
 
+Each way by itself: decode steps recorded as CUDA graphs, with Triton's kernels; the kernels without graphs; and torch's
+operations alone.
+
 Rows of a step then go from one process to another, as between two stages: over NCCL where it connects them, on two
 cards where there are two, else over gloo. `--device cpu --layers 1` tries all of it without a GPU.
 """
 
 import argparse
+import logging
 import math
 import os
 import statistics
@@ -19,6 +23,7 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -31,6 +36,8 @@ from agents.edges.settings import EdgeSettings
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.layer_range import LayerRange
 from agents.engines.sampling import GREEDY
+from agents.engines.torch_engine import engine as engine_module
+from agents.engines.torch_engine import triton_support
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from agents.transfer.rendezvous import Rendezvous, join
@@ -56,6 +63,7 @@ CONTEXT = 1024
 PROMPTS = (512, 2048)
 STEPS = 8
 ROUNDS = 50
+WAYS = ("graphs", "kernels", "plain")
 
 
 class RandomCheckpoint:
@@ -90,15 +98,15 @@ class RandomCheckpoint:
 
 
 def seconds_of(work: Callable[[], object], device: torch.device) -> float:
-    """Median of STEPS, after one that warms up."""
+    """Median of STEPS, after one that warms up and one that is recorded."""
     found = []
-    for _ in range(STEPS + 1):
+    for _ in range(STEPS + 2):
         start = time.perf_counter()
         work()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         found.append(time.perf_counter() - start)
-    return statistics.median(found[1:])
+    return statistics.median(found[2:])
 
 
 def decode(engine: TorchEngine, weights: RandomCheckpoint, card: Gpu, batch: int) -> None:
@@ -174,25 +182,41 @@ def edge(rows: int, device: str) -> None:
     print(f"{rows} rows from one stage to the next: {1000 * took_s:.2f} ms over {way}, {rate:.2f} GB/s", flush=True)
 
 
+def choose(way: str) -> None:
+    """For engines that are loaded from now on. Begin with the way that has most."""
+    if way != "graphs":
+        engine_module.Recorder = partial(_recorder, engine_module.Recorder)
+    if way == "plain":
+        triton_support._runs = lambda _kind: False
+        engine_module.has_decode_steps = lambda _device: False
+
+
+def _recorder(kind: Callable[..., Any], device: torch.device, *, records: bool) -> Any:  # noqa: ARG001
+    return kind(device, records=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", required=True, help="the card's name in gpus.csv")
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--ways", default=",".join(WAYS))
     arguments = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
     card, device = gpu(arguments.gpu), torch.device(arguments.device)
     weights = RandomCheckpoint(arguments.layers, device)
     blocks = max(BATCHES) * (CONTEXT // BLOCK_TOKENS + 1)
-    start = time.perf_counter()
-    engine = load_torch_engine(weights, LayerRange.whole(arguments.layers), blocks, DTYPE, device)
-    print(
-        f"{arguments.layers} layers on {device} in {time.perf_counter() - start:.1f} s, against {card.name}", flush=True
-    )
-    for batch in BATCHES:
-        decode(engine, weights, card, batch)
-    for tokens in PROMPTS:
-        prefill(engine, weights, card, tokens)
-    engine.close()
+    for way in [way for way in WAYS if way in arguments.ways.split(",")]:
+        choose(way)
+        start = time.perf_counter()
+        engine = load_torch_engine(weights, LayerRange.whole(arguments.layers), blocks, DTYPE, device)
+        took_s = time.perf_counter() - start
+        print(f"{way}: {arguments.layers} layers on {device} in {took_s:.1f} s, against {card.name}", flush=True)
+        for batch in BATCHES:
+            decode(engine, weights, card, batch)
+        for tokens in PROMPTS:
+            prefill(engine, weights, card, tokens)
+        engine.close()
     for rows in (1, 64, max(PROMPTS)):
         edge(rows, arguments.device)
 

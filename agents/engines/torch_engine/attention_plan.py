@@ -4,55 +4,74 @@ window."""
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
+from agents.engines.torch_engine.gathered_attention import GatheredPlan, GatheredRows
 from agents.engines.torch_engine.kv_cache import KvCache
+from agents.engines.torch_engine.kv_tables import KvTables
+from agents.engines.torch_engine.paged_plan import PagedPlan, paged_plans, single_tiles
+from agents.engines.torch_engine.triton_support import runs_triton
 
 _GATHERED_BYTES = 2 << 20
 """On a CPU, keys and values of as many bytes are attended to while they are in its caches, before more are gathered."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AttentionRows:
-    """Requests with equally many queries and about as many blocks: one batched product."""
-
-    rows: torch.Tensor | slice
-    """(requests × queries,) rows of the step; a slice where they follow each other, so that nothing is copied."""
-    requests: int
-    queries: int
-    """Of each request."""
-    units: torch.Tensor
-    """(layers of the group, requests × blocks) units of the cache, padded with unit 0."""
-    mask: torch.Tensor
-    """(requests, 1, query heads of a KV head × queries, keys), 0 or -∞, in the activation type."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AttentionPlan:
+class AttentionPlan(Protocol):
     """Slots and attention of one window group in one step."""
 
-    slots: torch.Tensor
-    """(layers of the group, tokens): where the step's own keys and values go."""
-    rows: tuple[AttentionRows, ...]
+    @property
+    def slots(self) -> torch.Tensor:
+        """Return where the step's own keys and values go: (layers of the group, tokens)."""
+
+    def attend(self, queries: torch.Tensor, cache: KvCache, place: int, sinks: torch.Tensor | None) -> torch.Tensor:
+        """Return (tokens, heads, head_dim), like the queries, in the layer at `place` of the group, whose own keys and
+        values are in the cache. `sinks`: (heads,) logits that take part in the softmax and bring no value."""
 
 
 def attention_plans(cache: KvCache, batch: StepBatch, heads_per_kv_head: int) -> tuple[AttentionPlan, ...]:
     """One a window group, in the cache's order. The cache must have room for the batch."""
-    return tuple(_plan(cache, batch, group, heads_per_kv_head) for group in range(len(cache.groups)))
+    if runs_triton(cache.keys.device):
+        return paged_plans(cache, batch, heads_per_kv_head)
+    return tuple(_gathered(cache, batch, group, heads_per_kv_head) for group in range(len(cache.groups)))
 
 
-def _plan(cache: KvCache, batch: StepBatch, group: int, heads_per_kv_head: int) -> AttentionPlan:
+def decode_plan(
+    tables: KvTables, positions: torch.Tensor, window: int, heads_per_kv_head: int, like: torch.Tensor
+) -> AttentionPlan:
+    """The plan of a step with one token of each request, at `positions` (requests,), made on the device alone. `like`:
+    the KV cache."""
+    request = torch.arange(len(positions), device=positions.device)
+    slots = tables.slots(request, positions)
+    if runs_triton(positions.device):
+        return PagedPlan(slots, tables, (single_tiles(positions),), window)
+    _, requests, blocks = tables.units.shape
+    first = tables.first_block[:, None, None, None] * BLOCK_TOKENS
+    key_at = first + torch.arange(blocks * BLOCK_TOKENS, device=positions.device)
+    mask = _mask(key_at, positions[:, None, None, None], window, like).expand(-1, -1, heads_per_kv_head, -1)
+    return GatheredPlan(slots, (GatheredRows(slice(0, requests), requests, 1, tables.units.flatten(1), mask),))
+
+
+def _gathered(cache: KvCache, batch: StepBatch, group: int, heads_per_kv_head: int) -> GatheredPlan:
     slots = torch.empty(len(cache.groups[group].layers), batch.tokens, dtype=torch.int64)
     alike = tuple(_Alike(members) for members in _members(cache, batch, group))
     for members in alike:
         slots[:, members.rows] = members.slots
     window = cache.groups[group].window
     rows = tuple(members.attention(window, heads_per_kv_head, cache.keys) for members in alike)
-    return AttentionPlan(slots.to(cache.keys.device), rows)
+    return GatheredPlan(slots.to(cache.keys.device), rows)
+
+
+def _mask(key_at: torch.Tensor, query_at: torch.Tensor, window: int, like: torch.Tensor) -> torch.Tensor:
+    """0 where a query sees a key, else -∞; positions broadcast together."""
+    seen = key_at <= query_at
+    if window:
+        seen &= key_at > query_at - window
+    return torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill_(~seen, float("-inf"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,18 +125,14 @@ class _Alike:
         units = self.units[request, self.query_at // BLOCK_TOKENS - self.first_block]
         return (units * BLOCK_TOKENS + self.query_at[:, :, None] % BLOCK_TOKENS).flatten(0, 1).T
 
-    def attention(self, window: int, heads_per_kv_head: int, like: torch.Tensor) -> AttentionRows:
+    def attention(self, window: int, heads_per_kv_head: int, like: torch.Tensor) -> GatheredRows:
         """Return their attention in layers of one window, on the device and in the data type of `like`. Places and
         positions go there, and the mask is made of them: it is as large as all queries times all keys."""
         requests, blocks, _ = self.units.shape
         first = self.first_block.to(like.device) * BLOCK_TOKENS
         key_at = (first + torch.arange(blocks * BLOCK_TOKENS, device=like.device))[:, None, None, :]
-        query_at = self.query_at.to(like.device)[:, None, :, None]
-        seen = key_at <= query_at
-        if window:
-            seen &= key_at > query_at - window
-        mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill_(~seen, float("-inf"))
-        return AttentionRows(
+        mask = _mask(key_at, self.query_at.to(like.device)[:, None, :, None], window, like)
+        return GatheredRows(
             rows=_slice(self.rows) or self.rows.to(like.device),
             requests=requests,
             queries=self.query_at.shape[1],

@@ -1,38 +1,27 @@
 """Consecutive layers of a decoder with the ends they hold."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.torch_engine.attention import StepPositions
-from agents.engines.torch_engine.attention_plan import attention_plans
+from agents.engines.torch_engine.attention_plan import attention_plans, decode_plan
 from agents.engines.torch_engine.decoder_layer import DecoderLayer
 from agents.engines.torch_engine.expert_exchange import ExpertExchange
+from agents.engines.torch_engine.experts import Experts
 from agents.engines.torch_engine.kv_cache import KvCache
-from agents.engines.torch_engine.linear import Linear
-from agents.engines.torch_engine.norm import RmsNorm
+from agents.engines.torch_engine.kv_tables import KvTables
 from agents.engines.torch_engine.rope import Rope
+from agents.engines.torch_engine.vocabulary import Embedding, LanguageHead
 from templates_lib.cost.row_padding import MOST_ROWS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LanguageHead:
-    """Norm and projection to logits that follow the model's last layer."""
-
-    norm: RmsNorm
-    projection: Linear
-
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """Hidden states (n, hidden) → fp32 logits (n, vocabulary)."""
-        return self.projection(self.norm(rows)).to(torch.float32)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class DecoderStage:
-    embedding: torch.Tensor | None
-    """(vocabulary, hidden), on the first stage."""
+    embedding: Embedding | None
+    """On the first stage."""
     layers: tuple[DecoderLayer, ...]
     head: LanguageHead | None
     """On the last stage."""
@@ -47,14 +36,13 @@ class DecoderStage:
         """Token ids (tokens,) or hidden states (tokens, hidden) → hidden states behind the last held layer. `wrote`:
         called when so many layers have written their keys and values."""
         if self.embedding is not None:
-            rows = self.embedding[rows]
+            rows = self.embedding(rows)
         if self.exchange is not None:
             self.exchange.begin(len(rows))
         # Who shares experts takes part in the layers of a whole step, of which others do not know how it is cut.
         is_whole = self.exchange is not None or rows.device.type != "cpu"
         tiles = (batch,) if is_whole else tuple(row_tiles(batch))
-        attention = self.layers[0].attention
-        plans = [attention_plans(cache, tile, attention.heads // attention.kv_heads) for tile in tiles]
+        plans = [attention_plans(cache, tile, self.heads_per_kv_head) for tile in tiles]
         positions = [self._positions(tile, rows.device) for tile in tiles]
         parts = list(torch.split(rows, [tile.tokens for tile in tiles]))
         for i, layer in enumerate(self.layers):
@@ -63,6 +51,37 @@ class DecoderStage:
                 parts[t] = layer(part, positions[t], cache, plans[t][group], place)
             wrote(i + 1)
         return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def decode(self, rows: torch.Tensor, at: torch.Tensor, tables: Sequence[KvTables], cache: KvCache) -> torch.Tensor:
+        """One token of each request, of which all is on the device: token ids or hidden states as `forward` takes them,
+        positions `at` (requests,), and where KV cache lies, for each window group → logits (requests, vocabulary) on
+        the last stage, else hidden states. The device waits for nothing, so all of it can be captured as a graph."""
+        if self.embedding is not None:
+            rows = self.embedding(rows)
+        if self.exchange is not None:
+            self.exchange.begin(len(rows))
+        positions = self._rotations(at)
+        windows = (group.window for group in cache.groups)
+        plans = [
+            decode_plan(each, at, window, self.heads_per_kv_head, cache.keys)
+            for each, window in zip(tables, windows, strict=True)
+        ]
+        for i, layer in enumerate(self.layers):
+            group, place = cache.place_of[i]
+            rows = layer(rows, positions, cache, plans[group], place)
+        return rows if self.head is None else self.head(rows)
+
+    @property
+    def heads_per_kv_head(self) -> int:
+        attention = self.layers[0].attention
+        return attention.heads // attention.kv_heads
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether a step needs the processor amid its layers: to see what routers chose, or how many rows others
+        have."""
+        experts = [layer.feed_forward for layer in self.layers if isinstance(layer.feed_forward, Experts)]
+        return self.exchange is not None or any(each.waits_for_router for each in experts)
 
     def assist(self, nothing: torch.Tensor) -> None:
         """Compute the held experts for a step of other replicas. `nothing`: (0, hidden)."""
@@ -73,6 +92,9 @@ class DecoderStage:
 
     def _positions(self, batch: StepBatch, device: torch.device) -> StepPositions:
         at = torch.cat([torch.arange(r.position, r.position + r.tokens) for r in batch.requests]).to(device)
+        return self._rotations(at)
+
+    def _rotations(self, at: torch.Tensor) -> StepPositions:
         cosine, sine = self.rope.tables(at)
         return StepPositions(cosine.to(self.dtype), sine.to(self.dtype))
 

@@ -16,6 +16,7 @@ from agents.engines.protocol import Lend, Wrote
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.copy_stream import CopyStream
+from agents.engines.torch_engine.decode_steps import DecodeSteps, has_decode_steps
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_stage import DecoderStage
@@ -23,9 +24,11 @@ from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part, lent_part
 from agents.engines.torch_engine.logit_rules import RuledRequests
 from agents.engines.torch_engine.memory_need import memory_need
+from agents.engines.torch_engine.replay import Recorder
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
+from agents.engines.torch_engine.warm_up import warm_up
 from agents.transfer.memory import Memory
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
@@ -77,18 +80,33 @@ def load_torch_engine(
         metered.reading.stored_bytes,
         time.perf_counter() - start,
     )
+    decode = None
+    if has_decode_steps(device):
+        # Sums over ranks are not recorded: they were not tried so.
+        decode = DecodeSteps(stage, cache, Recorder(device, records=shard.size == 1 and not stage.waits))
     vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
-    return TorchEngine(replace(facts, obeys_grammars=vocabulary is not None), stage, cache, vocabulary)
+    facts = replace(facts, obeys_grammars=vocabulary is not None)
+    engine = TorchEngine(facts, stage, cache, vocabulary, decode)
+    if decode is not None and shard.exchange is None:  # replicas would have to take part
+        warm_up(engine)
+    return engine
 
 
 class TorchEngine:
     """A StageEngine whose layers are plain torch operations."""
 
     def __init__(
-        self, facts: StageFacts, stage: DecoderStage, cache: KvCache, vocabulary: Vocabulary | None = None
+        self,
+        facts: StageFacts,
+        stage: DecoderStage,
+        cache: KvCache,
+        vocabulary: Vocabulary | None = None,
+        decode: DecodeSteps | None = None,
     ) -> None:
+        """`decode`: runs steps of single tokens; None: they are steps like others."""
         self.facts = facts
         self._stage: DecoderStage | None = stage
+        self._decode = decode
         self._cache = cache
         self._copies = CopyStream(facts.device)
         self._ruled = RuledRequests(vocabulary)
@@ -119,7 +137,16 @@ class TorchEngine:
                 marks.add()
                 self.wrote(held.first_layer + layers)
 
-        hidden = stage.forward(batch, rows.to(self.facts.device), self._cache, wrote)
+        rows = rows.to(self.facts.device)
+        if is_decode and self._decode is not None:
+            made = self._decode.run(batch, rows)
+            wrote(held.layers)
+            self._cache.advance(batch)
+            if stage.head is None:
+                return StepOutput(hidden=made.clone())  # it is sent while the next step is computed
+            # The head is part of such a step.
+            return StepOutput(samples=sample_ends(batch, made, _same, self._ruled))
+        hidden = stage.forward(batch, rows, self._cache, wrote)
         self._cache.advance(batch)
         if stage.head is None:
             return StepOutput(hidden=hidden)
@@ -164,9 +191,14 @@ class TorchEngine:
 
     def close(self) -> None:
         self._stage = None
+        self._decode = None
         self._cache = KvCache(self._cache.groups, 0, 1, 1, torch.empty(0))
 
     def _open(self) -> DecoderStage:
         if self._stage is None:
             raise BadBatchError("the engine is closed")
         return self._stage
+
+
+def _same(logits: torch.Tensor) -> torch.Tensor:
+    return logits

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch.nn import functional
@@ -12,6 +12,10 @@ from agents.engines.torch_engine.sorted_rows import SortedRows
 
 
 class ExpertMatrices(Protocol):
+    @property
+    def waits_for_router(self) -> bool:
+        """Tell whether the processor has to see what the router chose before it can ask for the products."""
+
     def __len__(self) -> int:
         """Count the held experts."""
 
@@ -44,6 +48,7 @@ class SeparateMatrices:
 
     linears: tuple[Projection, ...]
     outputs: int
+    waits_for_router: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return len(self.linears)
@@ -63,6 +68,7 @@ class GroupedMatrices:
     """(experts, outputs, inputs)"""
     bias: torch.Tensor | None
     """(experts, outputs)"""
+    waits_for_router: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(self.weight)

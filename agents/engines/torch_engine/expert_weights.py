@@ -18,8 +18,10 @@ from agents.engines.torch_engine.experts import (
 )
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.mxfp4 import BLOCK_WEIGHTS, Mxfp4Matrices
+from agents.engines.torch_engine.packed_operand import PackedExperts, mxfp4_operand
 from agents.engines.torch_engine.quantised_experts import quantised_experts
 from agents.engines.torch_engine.shard import WHOLE
+from agents.engines.torch_engine.triton_support import runs_triton
 
 ALL = slice(None)
 
@@ -137,9 +139,10 @@ def _packed(
     blocks = reader.stored(f"{name}_blocks", (*many, BLOCK_WEIGHTS // 2))[experts, outputs, first:end]
     scales = reader.stored(f"{name}_scales", many)[experts, outputs, first:end]
     held = slice(span.start - first * BLOCK_WEIGHTS, span.stop - first * BLOCK_WEIGHTS)
-    return Mxfp4Matrices(
-        _each(blocks, arranged).to(reader.device), _each(scales, arranged).to(reader.device), held, bias
-    )
+    codes, exponents = _each(blocks, arranged).to(reader.device), _each(scales, arranged).to(reader.device)
+    if runs_triton(reader.device) and held.start % 2 == 0:
+        return PackedExperts(mxfp4_operand(codes, exponents, held, bias), len(codes))
+    return Mxfp4Matrices(codes, exponents, held, bias)
 
 
 def _each(experts: torch.Tensor, arranged: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:

@@ -34,6 +34,10 @@ class Experts:
     down: ExpertMatrices
     activation: Activation
 
+    @property
+    def waits_for_router(self) -> bool:
+        return self.gate_up.waits_for_router or self.down.waits_for_router
+
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         weights, chosen = self.route(self.router(rows), self.active)
         held, is_whole = len(self.gate_up), len(self.gate_up) == self.count

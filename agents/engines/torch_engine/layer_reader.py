@@ -44,6 +44,11 @@ class LayerReader:
         """A copy, so that the mapped file can be let go. Raises WeightsError where the shape is another."""
         return self._plain(name, shape).to(device=self.device, dtype=self.dtype, copy=True)
 
+    def tokens(self, name: str, shape: tuple[int, int]) -> torch.Tensor:
+        """This shard's part of a matrix with a row for each token of the vocabulary; otherwise as `tensor`."""
+        held = self._plain(name, shape)[self.shard.vocabulary(shape[0])]
+        return held.to(device=self.device, dtype=self.dtype, copy=True)
+
     def stored(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """Read a tensor as the checkpoint has it. Raises WeightsError where its shape is not `shape`."""
         read = self.checkpoint.read(self.prefix + name)

@@ -13,7 +13,7 @@ from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import EMBEDDING, HEAD, NORM, layer_prefix
 from agents.weights.checkpoint import Checkpoint
 
-REPLICATED = ("norm", "router", "mlp.gate.", "embed_tokens", "lm_head")
+REPLICATED = ("norm", "router", "mlp.gate.")
 """Parts of the names of tensors that every shard holds whole."""
 KEPT_AS_STORED = (
     *("_blocks", "_scales", ".scales", ".qweight", ".qzeros", ".weight_packed", ".weight_zero_point"),
@@ -74,7 +74,10 @@ def _held_bytes(checkpoint: Checkpoint, name: str, dtype: torch.dtype, shard: Sh
     is_kept = name.endswith(KEPT_AS_STORED) or any(f"{name}_{each}" in checkpoint.names for each in _SCALES)
     if name.endswith(NOT_KEPT) and not is_kept:
         return 0
-    size = checkpoint.stored_bytes(name) if is_kept else math.prod(checkpoint.shape(name)) * dtype.itemsize
+    size: int = checkpoint.stored_bytes(name) if is_kept else math.prod(checkpoint.shape(name)) * dtype.itemsize
+    if name in (EMBEDDING, HEAD):
+        held = shard.vocabulary(config.vocab_size)
+        return size * int(held.stop - held.start) // config.vocab_size
     if ".qkv_proj" not in name:
         return size // _cut(name, shard, config)
     queries = size * config.heads // (config.heads + 2 * config.kv_heads)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import torch
 from torch.nn import functional
@@ -53,6 +54,7 @@ class Mxfp4Matrices:
     """Those that are held, of the blocks' weights: a cut may go through a block."""
     bias: torch.Tensor | None
     """(experts, outputs)"""
+    waits_for_router: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return len(self.blocks)

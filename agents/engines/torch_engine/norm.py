@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
+from agents.engines.torch_engine.normalised import normalised
+from agents.engines.torch_engine.triton_support import runs_triton
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RmsNorm:
@@ -15,8 +18,9 @@ class RmsNorm:
     """gpt-oss multiplies by the weight before it goes back to the activation type, all others after."""
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        wide = rows.to(torch.float32)
-        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.epsilon)
-        if self.late_cast:
-            return (self.weight * wide).to(rows.dtype)
-        return self.weight * wide.to(rows.dtype)
+        """(…, size), like the rows."""
+        if rows.dim() == 2 and runs_triton(rows.device):
+            from agents.engines.torch_engine.kernels.row_operations import normalise
+
+            return normalise(rows, self.weight, self.epsilon, self.late_cast)
+        return normalised(rows, self.weight, self.epsilon, self.late_cast)

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch.nn import functional
 
 from agents.engines.torch_engine.expert_matrices import ExpertMatrices, SeparateMatrices, one_by_one
 from agents.engines.torch_engine.int4_linear import Int4Linear
+from agents.engines.torch_engine.packed_operand import PackedExperts, packed_operand
 from agents.engines.torch_engine.quantised_linear import quantised_linear
 from agents.engines.torch_engine.quantised_matrix import QuantisedMatrix, joined
 from agents.engines.torch_engine.sorted_rows import SortedRows
+from agents.engines.torch_engine.triton_support import runs_triton
 
 _UNPACKED_WEIGHTS = 16 << 20
 """Of an operation's experts, at most, as fp32."""
@@ -24,6 +27,7 @@ class QuantisedExperts:
     """Experts below each other."""
     outputs: int
     """Of one expert."""
+    waits_for_router: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return self.matrix.outputs // self.outputs
@@ -47,6 +51,10 @@ def quantised_experts(experts: Iterable[Sequence[QuantisedMatrix]], dtype: torch
     every = [matrix for matrices in each for matrix in matrices]
     outputs = sum(matrix.outputs for matrix in each[0])
     is_alike = all(matrix.alike(every[0]) for matrix in every)
+    if is_alike and runs_triton(every[0].codes.device):
+        operand = packed_operand(joined(every), outputs, None)
+        if operand is not None:
+            return PackedExperts(operand, len(each))
     first = quantised_linear(each[0], None, dtype)
     if is_alike and not isinstance(first, Int4Linear):
         return QuantisedExperts(joined(every), outputs)

@@ -8,7 +8,9 @@ from torch.nn import functional
 
 from agents.engines.torch_engine.int4_linear import int4_linear
 from agents.engines.torch_engine.linear import Projection
+from agents.engines.torch_engine.packed_operand import PackedLinear, packed_operand
 from agents.engines.torch_engine.quantised_matrix import QuantisedMatrix, joined
+from agents.engines.torch_engine.triton_support import runs_triton
 
 _UNPACKED_ELEMENTS = 16 << 20
 """Of a matrix, as many are unpacked at a time, as fp32: all of it would take four to eight times the room that it is
@@ -53,4 +55,8 @@ def quantised_linear(matrices: Sequence[QuantisedMatrix], bias: torch.Tensor | N
 
 
 def _linear(matrix: QuantisedMatrix, bias: torch.Tensor | None, dtype: torch.dtype) -> Projection:
-    return int4_linear(matrix, bias, dtype) or QuantisedLinear(matrix, bias)
+    kernel = int4_linear(matrix, bias, dtype)
+    if kernel is not None:
+        return kernel
+    operand = packed_operand(matrix, matrix.outputs, bias) if runs_triton(matrix.codes.device) else None
+    return QuantisedLinear(matrix, bias) if operand is None else PackedLinear(operand)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -22,9 +23,14 @@ class Rope:
 
     def tables(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(tokens,) positions → cosine and sine, each (tokens, 1, rotated / 2) fp32, broadcast over heads."""
-        frequencies = torch.tensor(self.inverse_frequencies, dtype=torch.float32, device=positions.device)
-        angles = positions.to(torch.float32)[:, None, None] * frequencies
+        angles = positions.to(torch.float32)[:, None, None] * _on_device(self.inverse_frequencies, positions.device)
         return angles.cos() * self.attention_factor, angles.sin() * self.attention_factor
+
+
+@cache
+def _on_device(frequencies: tuple[float, ...], device: torch.device) -> torch.Tensor:
+    """Sent there once: a step that is captured as a graph cannot read what the processor holds."""
+    return torch.tensor(frequencies, dtype=torch.float32, device=device)
 
 
 def rotate(heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,8 @@ class Shard:
     """Tensor parallelism as in Megatron-LM (Shoeybi et al. 2019, section 3): the projections into heads and width are
     cut by rows, those out of them by columns, and the partial outputs of each block are summed over the ranks.
 
-    Embedding, norms, router and LM head are whole on every rank, so all ranks sample the same token.
+    Embedding and LM head are cut by tokens of the vocabulary, as plans count them, and every rank has the logits of
+    all, so that all sample the same token. Norms and router are whole on every rank.
     """
 
     rank: int
@@ -31,6 +32,10 @@ class Shard:
         """Return this rank's part of `size` rows, columns or experts."""
         part = size // self.size
         return slice(self.rank * part, (self.rank + 1) * part)
+
+    def vocabulary(self, size: int) -> slice:
+        """Return this rank's part of `size` tokens, which need not divide evenly."""
+        return slice(self.rank * size // self.size, (self.rank + 1) * size // self.size)
 
     def experts(self, count: int) -> slice:
         """Return this rank's part of `count` experts, where they are held whole."""

@@ -9,11 +9,12 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.attention import Attention
 from agents.engines.torch_engine.decoder_config import DecoderConfig
 from agents.engines.torch_engine.decoder_layer import DecoderLayer, FeedForward
-from agents.engines.torch_engine.decoder_stage import DecoderStage, LanguageHead
+from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_experts
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.linear import Linear, Projection, packed
 from agents.engines.torch_engine.shard import WHOLE, Shard
+from agents.engines.torch_engine.vocabulary import Embedding, LanguageHead, VocabularyPart
 from agents.weights.checkpoint import Checkpoint
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -54,17 +55,19 @@ def read_stage(
     """
     reader = LayerReader(checkpoint, "", shard, dtype, device, config.weight_layout)
     matrix = (config.vocab_size, config.hidden_size)
-    embedding = reader.tensor(EMBEDDING, matrix) if held.first else None
+    held_tokens = shard.vocabulary(config.vocab_size)
+    part = VocabularyPart(config.vocab_size, held_tokens.start, held_tokens.stop - held_tokens.start, shard.total)
+    embedding = Embedding(reader.tokens(EMBEDDING, matrix), part) if held.first else None
     head = None
     if held.last:
         norm = reader.norm(
             NORM.removesuffix(".weight"), config.hidden_size, config.norm_epsilon, config.family == "gpt_oss"
         )
         if config.tied_embeddings and embedding is not None:
-            projection = Linear(embedding)  # the one copy, whose rows are looked up too
+            projection = Linear(embedding.weight)  # the one copy, whose rows are looked up too
         else:
-            projection = packed(reader.tensor(EMBEDDING if config.tied_embeddings else HEAD, matrix))
-        head = LanguageHead(norm, projection)
+            projection = packed(reader.tokens(EMBEDDING if config.tied_embeddings else HEAD, matrix))
+        head = LanguageHead(norm, projection, part)
     layers = tuple(_layer(reader.under(layer_prefix(i)), config) for i in range(held.first_layer, held.end))
     return DecoderStage(embedding, layers, head, config.rope, dtype, shard.exchange)
 

@@ -1,6 +1,8 @@
 """gpt-oss as published, with experts in MXFP4, beside the same numbers unpacked."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,13 +14,14 @@ from tests.agents.engines.tiny_models import save_model
 
 NOT_PACKED = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
 """As the published config.json says."""
+_GPT_OSS = partial(save_model, "gpt-oss")
 
 
-def save_packed(folder: Path) -> tuple[Path, Path]:
-    """gpt-oss with experts as plain numbers, and the same numbers in MXFP4."""
+def save_packed(folder: Path, save: Callable[[Path], object] = _GPT_OSS) -> tuple[Path, Path]:
+    """gpt-oss with experts as plain numbers, and the same numbers in MXFP4. `save`: the same model, each time."""
     plain, packed = folder / "plain", folder / "packed"
-    save_model("gpt-oss", plain)
-    save_model("gpt-oss", packed)
+    save(plain)
+    save(packed)
     generator = torch.Generator().manual_seed(3)
     file_of = {}
     for file in sorted(path.name for path in plain.glob("*.safetensors")):

@@ -19,9 +19,11 @@ from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from templates_lib.models.held_model import held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.ports.cost_model import Parallel
 from templates_lib.values.engine_support import PLAIN_BYTES
 from templates_lib.values.engines import support_of
 from templates_lib.values.stored_weights import StoredWeights
+from tests.agents.engines.node_splits import split_model
 from tests.agents.engines.packed_weights import FORMATS, OTHERS
 from tests.agents.engines.pipelines import CPU, Pipeline, Running, hand_over
 from tests.agents.engines.shards import ranks
@@ -81,6 +83,22 @@ def test_two_ranks_cut_through_blocks(saved: Saved, name: str) -> None:
         shards = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, CPU, cut.shards[rank]))
         for tokens in cut.each(lambda rank: Pipeline([shards[rank]]).generate(PROMPT, TOKENS, chunk=16)):
             assert_same(tokens, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name.endswith(("moe", "gpt-oss"))])
+@pytest.mark.parametrize("parallel", [Parallel(tp=2, ep=2), Parallel(dp=2, ep=2)], ids=str)
+def test_packed_experts_are_spread_over_devices(saved: Saved, name: str, parallel: Parallel) -> None:
+    """Over ranks of one replica, and over replicas."""
+    checkpoint, expected = saved(name)
+    config = decoder_config(checkpoint.config)
+    with split_model(parallel) as model:
+        model.load(checkpoint, config.layers)
+        after_prompt = model.prompted([PROMPT] * model.replicas)
+        for tokens in model.finished(after_prompt, TOKENS):
+            assert_same(tokens, expected)
+        for shard, (engine,) in zip(model.shards, model.engines, strict=True):
+            need = memory_need(checkpoint, config, engine.facts.held, torch.float32, shard).weight_bytes
+            assert need == pytest.approx(held_bytes(engine._stage), rel=0.03)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -99,8 +99,12 @@ def save_model(name: str, folder: Path, dtype: torch.dtype = torch.float32, **si
     """Saves model `name` in shards and returns it. Every parameter is random, biases, norms and sinks too. `sizes`: of
     its config, where they are to be others."""
     config, model_class, changes = MODELS[name]
-    model = model_class(config(**{**SIZES, **changes, **sizes}))
-    generator = torch.Generator().manual_seed(len(name))
+    return save_random(model_class(config(**{**SIZES, **changes, **sizes})), folder, len(name), dtype)
+
+
+def save_random(model: PreTrainedModel, folder: Path, seed: int, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """Saves a model with other weights in shards and returns it."""
+    generator = torch.Generator().manual_seed(seed)
     for parameter_name, parameter in model.named_parameters():
         centre = 1.0 if "norm" in parameter_name else 0.0
         scale = 0.3 if parameter.dim() == 1 else parameter.shape[-1] ** -0.5 * 1.5
