@@ -25,12 +25,16 @@ from xdist.scheduler import LoadFileScheduling
 from control.api.console import BUNDLE
 from control.db.database import Database, open_database
 from control.db.embedded import embedded_server
+from control.overlay.interface import lacking
 from templates_lib.cost.kernel_tables import installed_release
 from tests.control.cloud.ssh_harness import can_serve_ssh
 from tests.tcp_abort import can_abort
 
 VLLM_PYTHON = Path(os.environ.get("MEDLEY_VLLM_PYTHON") or Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python")
 """Of the environment that vLLM is installed in (`make vllm-env`)."""
+
+SKYPILOT_RUNTIME = Path(os.environ.get("MEDLEY_SKYPILOT_RUNTIME") or Path(__file__).parents[1] / ".venv-skypilot")
+"""The environment that SkyPilot would make on a machine (`make skypilot-env`)."""
 
 WEB_PACKAGES = Path(__file__).parents[1] / "web" / "node_modules" / "typescript"
 """Of the console's build (`make web`)."""
@@ -59,6 +63,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "ipv6": lambda: _can_bind("::1"),
     "vllm": VLLM_PYTHON.exists,
+    "skypilot-runtime": (SKYPILOT_RUNTIME / "bin" / "ray").exists,
     "kernels": lambda: bool(installed_release()),
     "terraform": lambda: shutil.which("terraform") is not None and TERRAFORM_PYTHON.exists(),
     "iac": lambda: shutil.which("terraform") is not None and (IAC_VENV / "wheels").is_dir(),
@@ -66,6 +71,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "tcp_abort": can_abort,
     "sshd": can_serve_ssh,
     "netns": lambda: os.geteuid() == 0 and shutil.which("ip") is not None,
+    "wireguard": lambda: os.geteuid() == 0 and not lacking(),
     "rsync": lambda: shutil.which("rsync") is not None,
     "web": lambda: shutil.which("node") is not None and WEB_PACKAGES.exists(),
     "chromium": lambda: shutil.which("chromium") is not None and (BUNDLE / "index.html").exists(),

@@ -16,6 +16,7 @@ from agents.channels.keys import KeyPair
 from agents.messages.to_registry import REGISTERED
 from agents.node.agent import NodeAgent
 from agents.node.metadata import ADDRESS
+from agents.node.published import published_ports
 from agents.node.settings import NodeSettings
 from agents.registration import register
 from agents.tracing.json_lines import log_json_lines
@@ -31,7 +32,8 @@ def _arguments() -> argparse.Namespace:
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
         f"once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_VLLM_PYTHON, where vLLM is; "
         "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken; MEDLEY_NODE_NETWORK, the "
-        "private network that it is in.",
+        "private network that it is in; MEDLEY_NODE_PORTS, those that its cloud publishes where it is in none; "
+        "MEDLEY_OVERLAY_ADDRESS, its own in an overlay network, at which gateways reach it.",
     )
     parser.add_argument("--registry", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--hub", required=True, metavar="tcp://HOST:PORT")
@@ -87,6 +89,8 @@ def main() -> None:
             hub=Address(given.hub, given.control_key),
             interface=given.interface,
             network=os.environ.get("MEDLEY_NODE_NETWORK", ""),
+            overlay=os.environ.get("MEDLEY_OVERLAY_ADDRESS", ""),
+            ports=published_ports(os.environ),
             device=given.device,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),

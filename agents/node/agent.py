@@ -37,7 +37,9 @@ class NodeAgent:
         self._due = asyncio.Event()
         metadata = metadata_of(settings.cloud, settings.metadata)
         self._watch = None if metadata is None else InterruptionWatch(metadata, self._due.set)
-        self._metrics = serve_metrics(settings.interface, self._figures)
+        metrics = serve_metrics(settings.interface, self._figures)
+        self._metrics = "" if settings.ports else metrics
+        """URL for others; empty where nobody else reaches it."""
         self._dialer: Dialer[ToNode] = Dialer(settings.hub, keys, "node", ToNode, self, settings.channel)
 
     async def run(self) -> None:

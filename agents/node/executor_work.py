@@ -18,6 +18,7 @@ from agents.messages.to_hub import ExecutorReport, SchedulerReport, StageReport
 from agents.messages.to_node import Run, RunScheduler, RunStage
 from agents.node.child import Child
 from agents.node.metrics import NodeFigures
+from agents.node.published import PublishedPort
 from agents.node.scheduler_command import scheduler_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
@@ -39,11 +40,13 @@ class ExecutorWork:
         key_file: Path,
         settings: NodeSettings,
         changed: Callable[[], None],
+        port: Callable[[str], PublishedPort | None],
         name: str,
         spent_key: str,
         died: Callable[[str], None],
     ) -> None:
-        """`spent_key`: of the scheduler of an earlier life, which is gone."""
+        """`port`: of an executor's scheduler, None where gateways reach any; raises ValueError where none is left.
+        `spent_key`: of the scheduler of an earlier life, which is gone."""
         self.instance, self.name = instance, name
         self.failure = ""
         self.scheduler_key = spent_key
@@ -53,6 +56,7 @@ class ExecutorWork:
         self._key_file = key_file
         self._settings = settings
         self._changed = changed
+        self._port = port
         self._scheduler: Child | None = None
         self._workers: list[Child] = []
         self._processes: list[psutil.Process] = []
@@ -115,7 +119,9 @@ class ExecutorWork:
         keys, key_file = KeyPair.generate(), self._settings.home / f"{self.instance}.{self.name}.scheduler.key"
         key_file.unlink(missing_ok=True)
         keys.save(key_file)
-        command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings)
+        port = self._port(self.name)
+        number = 0 if port is None else port.number
+        command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings, number)
         kind = engine_kind(run.engine)
         name = run.engine if kind.is_whole else "scheduler"
         self._scheduler = await Child.start(name, command.arguments, self._fail, command.environment)
@@ -125,8 +131,9 @@ class ExecutorWork:
         if not line:
             return  # it has ended, and `_fail` says why
         where = json.loads(line)
-        self._said = SchedulerReport(where["endpoint"], where["stages"], where["public_key"])
-        address = Address(where["endpoint"], where["public_key"])
+        here = where["endpoint"] if port is None else f"tcp://127.0.0.1:{port.number}"
+        self._said = SchedulerReport(here if port is None else port.endpoint, where["stages"], where["public_key"])
+        address = Address(here, where["public_key"])
         self._link = SchedulerLink(address, self._keys, self._changed, self._settings.channel)
         self._changed()
 

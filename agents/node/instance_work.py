@@ -13,6 +13,7 @@ from agents.messages.to_hub import NodeReport
 from agents.messages.to_node import Run, Work
 from agents.node.executor_work import ExecutorWork
 from agents.node.metrics import NodeFigures
+from agents.node.published import PortBook
 from agents.node.settings import NodeSettings
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class InstanceWork:
         again: Callable[[], None],
     ) -> None:
         self.instance = instance
-        self._new = partial(ExecutorWork, instance, keys, key_file, settings, changed)
+        self._new = partial(ExecutorWork, instance, keys, key_file, settings, changed, PortBook(settings.ports).of)
         self._changed, self._again = changed, again
         self._failure = ""
         self._executors: dict[str, ExecutorWork] = {}

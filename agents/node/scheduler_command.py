@@ -20,14 +20,15 @@ AGENT = "agent"
 
 
 def scheduler_command(
-    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings
+    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings, port: int = 0
 ) -> WorkerCommand:
-    """Write the scheduler's instance file and return its command. `own_key`: the public key of the agent itself.
+    """Write the scheduler's instance file and return its command. `own_key`: the public key of the agent itself;
+    `port`: of this node, that its cloud publishes for gateways; 0: any, on its private network.
 
     Raises NoWeightsError, and ValueError for unknown stages, for an engine that this node does not have, and for more
     devices than it has."""
     path = settings.home / f"{run.executor}.json"
-    path.write_bytes(msgspec.json.encode(_instance_file(run, scheduler, own_key, settings)))
+    path.write_bytes(msgspec.json.encode(_instance_file(run, scheduler, own_key, settings, port)))
     kind = engine_kind(run.engine)
     common = ("-m", kind.scheduler, "--instance", str(path), "--key", str(key))
     if not kind.is_whole:
@@ -41,13 +42,17 @@ def scheduler_command(
     return WorkerCommand(arguments, {VISIBLE: devices})
 
 
-def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: NodeSettings) -> InstanceFile:
+def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: NodeSettings, port: int) -> InstanceFile:
     stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in scheduler.stages)
     limits = scheduler.block_tokens, scheduler.max_context_tokens, scheduler.vocab_size
     layout = PipelineLayout(run.model, stages, *limits)
     anywhere = f"tcp://{settings.interface}:0"
     gateways = {**scheduler.gateways, own_key: AGENT}
-    reached = anywhere, anywhere, settings.interface, settings.network
+    # What is published arrives at an address of the cloud's choice, whoever may speak is known by his key.
+    for_gateways = (
+        f"tcp://0.0.0.0:{port}" if port else f"tcp://[{settings.overlay}]:0" if settings.overlay else anywhere
+    )
+    reached = for_gateways, anywhere, settings.interface, settings.network
     return InstanceFile(layout, gateways, scheduler.workers, *reached)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from agents.channels.address import Address
 from agents.channels.settings import ChannelSettings
 from agents.node.metadata import ADDRESS
+from agents.node.published import PublishedPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,10 @@ class NodeSettings:
     """This node's address on the private network."""
     network: str = ""
     """Name of that network, by which others are known to be in it, too; empty: nobody said."""
+    overlay: str = ""
+    """This node's address in an overlay network that gateways are in; empty: they reach it by `interface`."""
+    ports: tuple[PublishedPort, ...] = ()
+    """At which gateways reach it, where it is in no network; none: by its address, at any port."""
     device: str = "cpu"
     """Kind of the devices that engines run on, as torch calls it."""
     threads: int = 1

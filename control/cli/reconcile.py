@@ -10,6 +10,7 @@ import typer
 from control.cli.acting import home
 from control.cli.options import DatabaseOption
 from control.lifecycle.fleet import FleetMode
+from control.overlay.invitation import OVERLAY_PORT
 from templates_lib.values.ways import HUB_PORT, REGISTRY_PORT
 
 AddressOption = Annotated[
@@ -37,6 +38,9 @@ def reconcile(
         float, typer.Option(min=0, max=3600, help="Seconds that nodes get to find it, before one counts as lost.")
     ] = 45.0,
     image: ImageOption = None,
+    overlay_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="UDP; nodes of fleets with `network.overlay: wireguard` call there.")
+    ] = OVERLAY_PORT,
     database_url: DatabaseOption = None,
 ) -> None:
     """Make every fleet what its plan says: ask prices, plan, launch, repair, drain.
@@ -57,7 +61,8 @@ def reconcile(
     own = DaemonHome.below(home())
     once_s = 60 * timeout_minutes if once else 0.0
     images = images_of(image or ())
-    settings = DaemonSettings(own, bind, address, hub_port, registry_port, demand_port, reach_s, images, once_s)
+    ports = hub_port, registry_port, demand_port
+    settings = DaemonSettings(own, bind, address, *ports, reach_s, images, overlay_port, once_s)
     with (
         open_kept_database(database_url, logging.getLogger("control.db").warning) as database,
         build_progress() as progress,

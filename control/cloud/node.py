@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from control.access.secret import Secret
+from control.overlay.place import OverlayPlace
 from templates_lib.values.offer import Market
 
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -37,6 +38,10 @@ class NodeRequest:
     """Major release of NVIDIA's driver that its command needs, where a set-up can look at it; 0: any, or none."""
     engines: frozenset[str] = frozenset()
     """Engines that its executors are to run: what they need beside the agent's own packages is installed."""
+    overlay: OverlayPlace | None = None
+    """Place in an overlay network that it joins before its command begins."""
+    published_ports: tuple[int, ...] = ()
+    """Ports that its cloud is to publish: it is reached at them from everywhere, and by no private address."""
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Environment too, but neither stored nor shown by an adapter."""

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from control.access.secret import Secret
+from control.overlay.invitation import OverlayInvitation
 from templates_lib.values.engines import DEFAULT_ENGINE
 
 NODE_VARIABLE = "MEDLEY_NODE"
 """Variable of a node's environment with its name, by which it registers."""
 NETWORK_VARIABLE = "MEDLEY_NODE_NETWORK"
 """Variable of a node's environment with the private network that it is in (`templates_lib.values.reach`)."""
+PORTS_VARIABLE = "MEDLEY_NODE_PORTS"
+"""Variable of a node's environment with the ports that its cloud publishes, of a node that is in no network."""
 CLOUD_VARIABLE = "MEDLEY_CLOUD"
 """Variable of a node's environment with the cloud whose machine it is."""
 TOKEN_VARIABLE = "MEDLEY_BOOTSTRAP_TOKEN"  # noqa: S105
@@ -31,3 +34,5 @@ class NodeStart:
     """Disk that it needs; 0: not known."""
     disk_usd_per_hour: float = 0.0
     """What that disk costs beside the node's offer."""
+    overlay: OverlayInvitation | None = None
+    """Invitation to the overlay network; None: it does not join one."""

@@ -12,8 +12,17 @@ from control.cloud.port import Cloud
 from control.db.errors import NotWantedError
 from control.db.intents import PostgresIntents
 from control.executor.bill_tags import bill_tags
-from control.executor.node_start import CLOUD_VARIABLE, NETWORK_VARIABLE, NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
+from control.executor.node_start import (
+    CLOUD_VARIABLE,
+    NETWORK_VARIABLE,
+    NODE_VARIABLE,
+    PORTS_VARIABLE,
+    TOKEN_VARIABLE,
+    NodeStart,
+)
 from control.lifecycle.intent import IntentKind
+from control.overlay.place import ADDRESS_VARIABLE, KEY_VARIABLE
+from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Offer
 from templates_lib.values.reach import network_at
@@ -94,6 +103,13 @@ class NodeExecutor:
         self, name: str, instance_id: str, offer: Offer, start: NodeStart, token: Secret, now: datetime
     ) -> NodeRequest:
         usd = offer.usd_per_hour + start.disk_usd_per_hour
+        ports = cloud_kind(offer.cloud).published_ports
+        reached = {PORTS_VARIABLE: " ".join(map(str, ports))} if ports else {}
+        overlay = None if start.overlay is None else start.overlay.place(name)
+        key: dict[str, Secret] = {}
+        if start.overlay is not None and overlay is not None:
+            reached[ADDRESS_VARIABLE] = overlay.address
+            key = {KEY_VARIABLE: start.overlay.identity.node(name).key}
         return NodeRequest(
             name=name,
             region=offer.region,
@@ -106,11 +122,14 @@ class NodeExecutor:
             disk_usd_per_hour=start.disk_usd_per_hour,
             least_driver=start.least_driver,
             engines=start.engines,
+            overlay=overlay,
+            published_ports=ports,
             environment={
                 **start.environment,
+                **reached,
                 NODE_VARIABLE: name,
                 CLOUD_VARIABLE: offer.cloud,
                 NETWORK_VARIABLE: network_at(offer),
             },
-            secrets={**start.secrets, TOKEN_VARIABLE: token},
+            secrets={**start.secrets, **key, TOKEN_VARIABLE: token},
         )

@@ -1,8 +1,8 @@
 """Section of a spec file about the networks that nodes are in, and which of them reach each other."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from control.fleet_file.section import SpecSection, known, names_of
 from templates_lib.values.clouds import OWNED, Span, cloud_kind
@@ -33,15 +33,6 @@ def _network(name: str, info: ValidationInfo) -> str:
     return f"{cloud}/{known(f'region of {cloud}', within, regions[cloud])}"
 
 
-def _overlay(name: Any) -> Any:
-    if name == "wireguard":
-        raise ValueError(
-            "Medley sets up no WireGuard yet: join the networks yourself (VPC peering, a transit gateway, a VPN), "
-            "and name them in `network.peered`"
-        )
-    return name
-
-
 NetworkName = Annotated[str, AfterValidator(_network)]
 
 
@@ -54,7 +45,8 @@ class PeeringSection(SpecSection):
 
 class NetworkSection(SpecSection):
     """Networks that nodes are launched in: on AWS one a region, such as `aws/us-east-2`; `gcp` is one over all
-    regions; machines of one's own have one a zone, such as `owned/hall-a`. A node of RunPod is reached by no other."""
+    regions; machines of one's own have one a zone, such as `owned/hall-a`. A node of RunPod is
+    reached by no other, and by gateways wherever they are."""
 
     peered: list[PeeringSection] = Field(default=[])
     """Groups of networks that you have joined (VPC peering, a transit gateway, a VPN). Nothing is passed on from group
@@ -62,5 +54,6 @@ class NetworkSection(SpecSection):
     gateways: NetworkName | None = None
     """The network that gateways and the control plane are in: nothing is rented where they do not reach. Default:
     it is not known, and they are taken to reach all."""
-    overlay: Annotated[Literal["none"], BeforeValidator(_overlay)] = "none"
-    """A network of Medley's own over all nodes. There is none yet."""
+    overlay: Literal["none", "wireguard"] = "none"
+    """A network of Medley's own: `wireguard` joins each node rented from AWS or GCP to the control plane's machine, on
+    which gateways are to run, so that neither needs a way in to nodes. KV caches do not go over it."""

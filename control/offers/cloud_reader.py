@@ -20,5 +20,5 @@ class CloudReader:
     """Returns the GiB of an image's root disk, by image and region, or None where there is no such image for this
     account; None: the cloud is not asked."""
     firewall: Callable[[str], Firewall | None] | None = None
-    """Returns the firewall that SkyPilot's settings name for nodes in a region; None: they name none, or there is no
-    such. None instead of the function: the cloud is not asked."""
+    """Returns the firewall that nodes in a region have by SkyPilot's settings; None: SkyPilot makes one, which keeps
+    all but its own machines out. Raises NoNetworkError, too. None instead of the function: the cloud is not asked."""

@@ -60,7 +60,11 @@ def offer_sources(file: FleetFile, document: Document) -> OfferSources:
         files=tuple((folder / name, at("offers", "files", place)) for place, name in enumerate(offers.files)),
         availability=None if stock is None else (folder / stock, at("offers", "availability")),
         quotas=tuple(quotas),
-        reach=Reach(tuple(frozenset(group.networks) for group in file.network.peered), file.network.gateways or ""),
+        reach=Reach(
+            tuple(frozenset(group.networks) for group in file.network.peered),
+            file.network.gateways or "",
+            file.network.overlay == "wireguard",
+        ),
     )
 
 

@@ -37,6 +37,14 @@ class Planned:
         listed = (each for each in self.world.quotes.offers if each.cloud == cloud and nodes[each.key])
         return tuple(each for each in listed if not each.derived and each.market in (Market.ON_DEMAND, Market.SPOT))
 
+    def exchanges(self, cloud: str) -> bool:
+        """Tell whether nodes there exchange data: activations of an instance, or KV caches of instances."""
+        if any(sum(each.nodes.values()) > 1 for each in self.plan.instances if cloud_of(each) == cloud):
+            return True
+        routes = {route.id: route for served in self.world.recipe.served for route in served.routes()}
+        handed_over = (flow for flow in self.plan.flows if flow.route in routes and routes[flow.route].edges)
+        return any(not zone or zone.partition("/")[0] == cloud for flow in handed_over for zone in flow.zones)
+
     def served(self) -> Iterator[tuple[ServedModel, tuple[str, ...]]]:
         """Yield each model of the fleet that has instances in the plan, with the clouds that these are in."""
         for served in self.world.recipe.served:

@@ -11,6 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.port import Cloud
 from control.offers.cloud_reader import CloudReader
+from control.overlay.interface import lacking
 from control.preflight.drivers import of_drivers
 from control.preflight.finding import Finding, Status
 from control.preflight.firewalls import of_firewalls
@@ -18,7 +19,7 @@ from control.preflight.networks import of_flows, of_gateways
 from control.preflight.places import of_image, of_machines
 from control.preflight.planned import Planned
 from control.preflight.quotas import of_quotas
-from templates_lib.values.clouds import OWNED, SKYPILOT, cloud_kind
+from templates_lib.values.clouds import OWNED, SKYPILOT, Span, cloud_kind
 from templates_lib.values.install_hint import install_hint
 
 TOOLS = {"rsync": "SkyPilot copies files to nodes with it"}
@@ -46,6 +47,8 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
         for finding in _tools():
             has_tools = has_tools and finding.status is Status.PASS
             yield finding
+    if any(planned.world.fleet.sources.reach.overlays(cloud) for cloud in planned.clouds):
+        yield _overlay()
     addresses = _resolved(site.address) if rented else ()
     for cloud in planned.elsewhere:
         yield from _account(cloud, site, has_tools or cloud not in rented)
@@ -72,6 +75,15 @@ def _tools() -> Iterator[Finding]:
         status = Status.PASS if found else Status.FAIL
         detail = found or f"{tool} is not on the path of this machine: {use}; install it with the system's packages"
         yield Finding(f"tool.{tool}", "this machine", status, detail)
+
+
+def _overlay() -> Finding:
+    """That this machine can be the one that nodes call."""
+    name, missing = "overlay.host", lacking()
+    if not missing:
+        return Finding(name, "this machine", Status.PASS, "it makes WireGuard devices; whether UDP gets in is not seen")
+    what = f"`network.overlay: wireguard` needs {', and '.join(missing)}; nodes call the machine of `medley reconcile`"
+    return Finding(name, "this machine", Status.FAIL, what)
 
 
 def _account(cloud: str, site: Site, has_tools: bool) -> Iterator[Finding]:
@@ -126,7 +138,14 @@ def _address(planned: Planned, given: str) -> Finding:
             "give `--address` what they reach it by, here and to `medley reconcile`"
         )
         return Finding(name, clouds, Status.FAIL, what)
-    if all(each.is_private for each in addresses):
+    private = all(each.is_private for each in addresses)
+    if private and (outside := [cloud for cloud in planned.elsewhere if cloud_kind(cloud).span is Span.NONE]):
+        what = (
+            f"{shown} is private, and nodes of {', '.join(outside)} are in no network: give `--address` a public one, "
+            "here and to `medley reconcile`"
+        )
+        return Finding(name, clouds, Status.FAIL, what)
+    if private:
         what = f"{shown} is private: nodes of {clouds} reach it through one VPC or a VPN only"
         return Finding(name, clouds, Status.UNKNOWN, what)
     return Finding(

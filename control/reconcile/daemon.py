@@ -23,6 +23,7 @@ from control.db.demand import PostgresDemand
 from control.db.errors import DatabaseUnavailableError
 from control.db.installation import owner_of
 from control.db.leader import PostgresLeader
+from control.db.nodes import PostgresNodes
 from control.demand.desk import DemandDesk
 from control.fleet.assembly import Assembly, assemble
 from control.fleet.keeper_settings import KeeperSettings
@@ -31,6 +32,9 @@ from control.hub.hub import Hub
 from control.lifecycle.history import PastTransition
 from control.market.watch import LOOK_S, MarketWatch
 from control.offers.live.readers import cloud_readers
+from control.overlay.identity import OverlayIdentity
+from control.overlay.interface import OverlayError, OverlayInterface
+from control.overlay.invitation import OVERLAY_PORT, OverlayInvitation
 from control.planning.world import World
 from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
@@ -40,12 +44,14 @@ from control.reconcile.node_starts import NodeStarts, check_way_back
 from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
-from templates_lib.values.clouds import LOCAL, OWNED
+from templates_lib.values.clouds import CLOUDS, LOCAL, OWNED
 from templates_lib.values.plan import Plan
 
 _log = logging.getLogger(__name__)
 
 _STAND_BY_S = 2.0
+_ADMIT_S = 2.0
+"""Between two looks at which nodes are in the overlay: a node takes longer to boot."""
 _IN_FLIGHT = timedelta(minutes=25)
 """Longer than any call to a cloud takes: SkyPilot's launches wait for a machine, its runtime and a set-up."""
 
@@ -69,6 +75,8 @@ class DaemonSettings:
     """A load balancer, or a name, leads nodes to a new leader only after a while: no node is missed before."""
     images: Mapping[str, str] = field(default_factory=dict)
     """As of `SkyPilotSettings`."""
+    overlay_port: int = OVERLAY_PORT
+    """UDP: nodes of fleets with an overlay network call there."""
     once_s: float = 0.0
     """Above 0: end as soon as every fleet is as its plan wants it, and after this time at the latest."""
 
@@ -96,6 +104,8 @@ class Daemon:
         self._planner = planner
         self._settings = settings
         self._owner = owner_of(database)
+        self._identity = OverlayIdentity.of_file(settings.home.overlay_key)
+        self._overlay = OverlayInterface(self._identity, settings.overlay_port)
         local = {LOCAL: lambda: LocalCloud(settings.home.cloud, [machine.kind for machine in DEFAULT_MACHINES])}
         self._clouds = Clouds({**makers, **local})
         self._leader = PostgresLeader(database, f"{socket.gethostname()}, process {os.getpid()}")
@@ -130,14 +140,13 @@ class Daemon:
 
     def _ports(self, made: Assembly, keys: KeyPair) -> ReconcilePorts:
         settings, home = self._settings, self._settings.home
-        starts = NodeStarts(
-            self._clouds, settings.address, settings.hub_port, settings.registry_port, keys.public, home
-        )
+        of_starts = self._clouds, settings.address, settings.hub_port, settings.registry_port, keys.public, home
+        invitation = OverlayInvitation(self._identity, settings.address, settings.overlay_port)
         stores = ReconcileStores.of(self._database)
         return ReconcilePorts(
             stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now,
             on_transition=_on_transition,
-            starts=starts, reach=self._reach,
+            starts=NodeStarts(*of_starts), overlaid=NodeStarts(*of_starts, invitation), reach=self._reach,
             preflight=LaunchCheck(
                 self._clouds, settings.address, settings.images, _now, time.monotonic, cloud_readers(os.environ)
             ),
@@ -149,11 +158,23 @@ class Daemon:
             if self._clouds.has(cloud) and cloud not in (LOCAL, OWNED):
                 # Before there is an adapter, for which SkyPilot's server is started: that takes a third of a minute.
                 check_way_back(cloud, self._settings.address)
+            if world.fleet.sources.reach.overlays(cloud):
+                self._open_overlay()
             adapter = self._clouds.need(cloud)
             if isinstance(adapter, LocalCloud):
                 adapter.offer(machine.kind for machine in world.fleet.machines)
             elif isinstance(adapter, OwnMachines):
                 adapter.offer(world.fleet.hosts)
+
+    def _open_overlay(self) -> None:
+        """Raises OverlayError."""
+        if _listening_on(self._settings.bind) != "[::]":
+            raise OverlayError("nodes call over `network.overlay`: start `medley reconcile` with --bind 0.0.0.0")
+        self._overlay.up()
+
+    def _admit_to_overlay(self) -> None:
+        nodes = PostgresNodes(self._database)
+        self._overlay.admit(name for cloud, kind in CLOUDS.items() if kind.takes_overlay for name in nodes.held(cloud))
 
     async def _stand_by(self, reconciler: Reconciler, stop: asyncio.Event) -> bool:
         """Wait until this process leads (True), or is to end, or has waited for as long as it may."""
@@ -179,21 +200,24 @@ class Daemon:
         settings, agent_keys = self._settings, PostgresAgentKeys(self._database)
         prices = MarketWatch(self._database, os.environ, wake=reconciler.wake)
         market = Chore("market watch", lambda: prices.step(_now()), LOOK_S)
+        overlay = Chore("overlay", self._admit_to_overlay, _ADMIT_S)
         if settings.once_s:
             await asyncio.to_thread(prices.step, _now())  # it makes one plan, of what clouds ask now
         known = await asyncio.to_thread(agent_keys.living)
+        bind = _listening_on(settings.bind)
         hub = Hub(
-            f"tcp://{settings.bind}:{settings.hub_port}", f"tcp://{settings.bind}:{settings.registry_port}", keys,
-            agent_keys, known, made.board, _now,
+            f"tcp://{bind}:{settings.hub_port}", f"tcp://{bind}:{settings.registry_port}", keys, agent_keys, known,
+            made.board, _now,
         )  # fmt: skip
         made.board.opens(time.monotonic() + settings.reach_s)
         desk = DemandDesk(
-            f"tcp://{settings.bind}:{settings.demand_port}", keys, {settings.home.keys("gateway").public: "gateway"},
+            f"tcp://{bind}:{settings.demand_port}", keys, {settings.home.keys("gateway").public: "gateway"},
             PostgresDemand(self._database), _now, reconciler.wake,
         )  # fmt: skip
         made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))
         if not settings.once_s:
             market.begin()
+        overlay.begin()
         running, listening = asyncio.create_task(run(reconciler, hub)), asyncio.create_task(desk.run())
         give_up_s = time.monotonic() + (settings.once_s or float("inf"))
         try:
@@ -211,10 +235,17 @@ class Daemon:
         finally:
             running.cancel()
             market.end()
+            overlay.end()
             listening.cancel()
             await asyncio.gather(running, listening, return_exceptions=True)
             desk.close()
             hub.close()
+
+
+def _listening_on(bind: str) -> str:
+    """Return the host to listen on: all IPv4 addresses are all of both kinds, where there are both, for nodes that call
+    over the overlay."""
+    return "[::]" if bind == "0.0.0.0" and socket.has_dualstack_ipv6() else bind  # noqa: S104 - if that is asked for
 
 
 async def _until(stop: asyncio.Event, seconds: float) -> None:

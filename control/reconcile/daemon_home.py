@@ -46,6 +46,11 @@ class DaemonHome:
         return self.root / "tokenizers"
 
     @property
+    def overlay_key(self) -> Path:
+        """Secret that all keys of the overlay network follow from."""
+        return self.root / "overlay.key"
+
+    @property
     def skypilot(self) -> Path:
         return self.root / "skypilot"
 

@@ -8,9 +8,10 @@ from ipaddress import ip_address
 from control.access.secret import Secret
 from control.cloud.port import Cloud
 from control.executor.node_start import NodeStart
+from control.overlay.invitation import OverlayInvitation
 from control.reconcile.daemon_home import DaemonHome
 from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
-from templates_lib.values.clouds import LOCAL
+from templates_lib.values.clouds import LOCAL, cloud_kind
 from templates_lib.values.engines import engines_at, least_driver
 
 _LOCAL = "127.0.0.1"
@@ -43,20 +44,25 @@ class NodeStarts(Mapping[str, NodeStart]):
         registry_port: int,
         public_key: str,
         home: DaemonHome,
+        overlay: OverlayInvitation | None = None,
     ) -> None:
-        """`address`: by which nodes of other machines reach the control plane; `public_key`: by which they know it."""
+        """`address`: by which nodes of other machines reach the control plane; `public_key`: by which they know it.
+        `overlay`: that nodes of clouds which take one join, and find it over."""
         self._clouds = clouds
         self._address = address
         self._ports = hub_port, registry_port
         self._public_key = public_key
         self._home = home
+        self._overlay = overlay
         home.nodes.mkdir(exist_ok=True, mode=0o700)
 
     def __getitem__(self, cloud: str) -> NodeStart:
         if cloud not in self._clouds:
             raise KeyError(cloud)
         local = cloud == LOCAL
-        host, python = (_LOCAL, sys.executable) if local else (self._address, "python3")
+        overlay = self._overlay if cloud_kind(cloud).takes_overlay else None
+        address = self._address if overlay is None else overlay.hub_host
+        host, python = (_LOCAL, sys.executable) if local else (address, "python3")
         where = (str(self._home.nodes),) if local else (_REMOTE_HOME, "--device", "cuda")
         hub, registry = (f"tcp://{host}:{port}" for port in self._ports)
         command = (python, "-m", "agents.node", "--registry", registry, "--hub", hub)
@@ -64,7 +70,8 @@ class NodeStarts(Mapping[str, NodeStart]):
         where_hub = {name: os.environ[name] for name in (ENDPOINT_VARIABLE,) if name in os.environ}
         secrets = {name: Secret(os.environ[name]) for name in (TOKEN_VARIABLE,) if name in os.environ}
         engines = engines_at(cloud)
-        return NodeStart(given, where_hub, secrets, engines, 0 if local else least_driver(engines))
+        least = 0 if local else least_driver(engines)
+        return NodeStart(given, where_hub, secrets, engines, least, overlay=overlay)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._clouds)

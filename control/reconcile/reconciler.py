@@ -54,6 +54,8 @@ class ReconcilePorts:
     on_transition: Callable[[str, PastTransition], None] = lambda _, __: None
     """Told of the fleet, and of a step in the life of an instance of it."""
     starts: Mapping[str, NodeStart] = field(default_factory=dict)
+    overlaid: Mapping[str, NodeStart] = field(default_factory=dict)
+    """The same of fleets whose nodes join the overlay network."""
     """Cloud → what a new node of it runs."""
     reach: Callable[[World, Plan], None] = lambda _, __: None
     """Makes sure of adapters for the clouds that a plan rents at. Raises ValueError for one that there is none for."""
@@ -355,7 +357,8 @@ class Reconciler:
         if acts:
             self._ports.reach(world, plan)
         earlier = self._earlier(name, plan.id)
-        self._ports.keeper.keep(fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts, self._ports.gang))
+        starts = self._ports.overlaid if world.fleet.sources.reach.overlay else self._ports.starts
+        self._ports.keeper.keep(fleet_order(world, plan, snapshot, earlier, starts, acts, self._ports.gang))
         fleet.to_publish = world, plan
 
     def _publish(self) -> None:

@@ -21,7 +21,7 @@ class Span(StrEnum):
     ZONE = "zone"
     """One zone."""
     NONE = "none"
-    """Not beyond a node: no other machine reaches its private address."""
+    """Not beyond a node: no other machine reaches its private address. What its cloud publishes is reached by all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,22 @@ class CloudKind:
     """True where prices of it ship with Medley, so that a spec may name it; else its offers come from files alone."""
     span: Span = Span.REGION
     """How far its nodes reach each other by private addresses."""
+    takes_overlay: bool = False
+    """True where nodes are machines of our own choice of software, which join an overlay network."""
+    published_ports: tuple[int, ...] = ()
+    """Ports at which nodes without a private network are reached from everywhere: their cloud is asked at the launch to
+    publish them, each under a public address and a port of its choice. Executors that gateways reach take one each."""
 
 
 CLOUDS: dict[str, CloudKind] = {
-    "aws": CloudKind(SKYPILOT, catalogue=True, remote_identity=True, quotas_count="vcpus"),
+    "aws": CloudKind(SKYPILOT, catalogue=True, remote_identity=True, quotas_count="vcpus", takes_overlay=True),
     "azure": CloudKind(quotas_count="vcpus"),
-    "gcp": CloudKind(SKYPILOT, catalogue=True, remote_identity=True, span=Span.CLOUD),
+    "gcp": CloudKind(SKYPILOT, catalogue=True, remote_identity=True, span=Span.CLOUD, takes_overlay=True),
     "kubernetes": CloudKind(SKYPILOT, remote_identity=True, has_prices=False, span=Span.CLOUD),
     "lambda": CloudKind(),
     LOCAL: CloudKind(LOCAL, is_stock=True, span=Span.CLOUD),
     OWNED: CloudKind(OWNED, is_stock=True, span=Span.ZONE),
-    "runpod": CloudKind(SKYPILOT, catalogue=True, span=Span.NONE),
+    "runpod": CloudKind(SKYPILOT, catalogue=True, span=Span.NONE, published_ports=(7600, 7601, 7602, 7603)),
 }
 """Clouds by the name that offers, specs and rows have. SkyPilot has no such setting as `remote_identity` for RunPod: it
 sends its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it does not."""

@@ -1,6 +1,7 @@
 """Who reaches whom by private addresses: the networks that nodes are launched in, and those that somebody has joined.
 
-Nodes and gateways speak to each other by private addresses only. A network is what a cloud gives an account without
+Nodes speak to each other by private addresses only, and so do gateways to them, but where nodes are in no network and
+their cloud publishes ports of theirs (`CloudKind.published_ports`). A network is what a cloud gives an account without
 being asked (`Span`); that two of them are peered, or joined by a VPN, their owner says.
 """
 
@@ -39,6 +40,9 @@ class Reach:
     """Groups of networks, each of which reaches each other of its group. No more follows: peering is not passed on."""
     gateways: str = ""
     """Network that gateways are in; empty: nobody says."""
+    overlay: bool = False
+    """True where nodes of clouds that take an overlay join one to the control plane's machine, which gateways are on.
+    It carries requests and reports, and no KV caches: nodes are joined to that machine, not to each other."""
 
     def joins(self, one: str, other: str) -> bool:
         """Tell whether nodes of the two networks reach each other; of the same one, whether different nodes do."""
@@ -50,6 +54,11 @@ class Reach:
         """Tell whether gateways may reach nodes of a network, as far as it is known where they are. What runs on their
         own machine they reach."""
         cloud = network.partition("/")[0]
-        if cloud == LOCAL or not self.gateways:
-            return cloud_kind(cloud).span is not Span.NONE
-        return self.joins(self.gateways, network)
+        kind = cloud_kind(cloud)
+        if kind.span is Span.NONE:
+            return bool(kind.published_ports)
+        return cloud == LOCAL or self.overlays(cloud) or not self.gateways or self.joins(self.gateways, network)
+
+    def overlays(self, cloud: str) -> bool:
+        """Tell whether nodes of a cloud join the overlay."""
+        return self.overlay and cloud_kind(cloud).takes_overlay

@@ -33,11 +33,12 @@ def test_peering_joins_whom_it_names_and_is_not_passed_on() -> None:
     assert not Reach().joins(a, b)
 
 
-def test_pods_without_a_network_are_reached_by_nobody() -> None:
+def test_pods_reach_no_other_node_and_are_reached_by_gateways_anywhere() -> None:
     reach = Reach((frozenset({"runpod/any", "aws/us-east-2"}),))
     assert not reach.joins("runpod/any", "runpod/any")
     assert not reach.joins("runpod/any", "aws/us-east-2")
-    assert not Reach().serves("runpod/any")
+    assert Reach().serves("runpod/any")
+    assert Reach(gateways="gcp").serves("runpod/any"), "its cloud publishes its ports"
 
 
 def test_gateways_reach_their_own_network_and_what_is_joined_to_it() -> None:

@@ -77,6 +77,7 @@ class SkyPilotCloud:
             set_up=sent.set_up,
             run=sent.run,
             files=sent.files,
+            ports=request.published_ports,
         )
         reply = self._fleet.change(request.name, launch, self._fleet.settings.launch_s)
         shutil.rmtree(sent.directory, ignore_errors=True)

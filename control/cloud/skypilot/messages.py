@@ -32,6 +32,8 @@ class LaunchCluster(msgspec.Struct, frozen=True, tag=True):
     run: str
     files: dict[str, str]
     """Path on the node → path here."""
+    ports: tuple[int, ...] = ()
+    """Ports of the node that its cloud publishes."""
 
 
 class Refresh(msgspec.Struct, frozen=True, tag=True):

@@ -20,6 +20,7 @@ from secrets import token_hex
 from control.cloud.node import NodeRequest
 from control.cloud.skypilot.agent_wheel import DISTRIBUTION, agent_wheel
 from control.cloud.skypilot.home import SkyPilotHome
+from control.overlay.place import DEVICE, KEY_VARIABLE, MTU
 from templates_lib.values.engines import ENGINES, environments
 
 SET_UP_FAILED = "medley: the set-up of this node has failed"
@@ -101,6 +102,31 @@ echo "$HOME/.medley/{engine}/bin/python" > "$HOME/.medley/{engine}.python"
 )
 """
 """Shell script that does the same for an engine with an environment of its own, behind the other."""
+_SET_UP_OVERLAY = """\
+(
+set -eu
+trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
+as_root() {{ if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }}
+if ! command -v wg > /dev/null; then
+    as_root apt-get update -qq
+    as_root apt-get install -y -qq wireguard-tools > /dev/null
+fi
+if ! as_root ip link show {device} > /dev/null 2>&1; then
+    as_root ip link add {device} type wireguard 2> /dev/null || as_root wireguard-go {device} > /dev/null 2>&1 || {{
+        echo "medley: this node makes no WireGuard device: choose an image that has it in its kernel" >&2
+        exit 1
+    }}
+fi
+. "$HOME/.medley/secrets"
+printf '%s' "${variable}" | as_root wg set {device} private-key /dev/stdin peer {hub_key} \
+    endpoint {endpoint} allowed-ips {hub}/128 persistent-keepalive 25
+as_root ip address replace {address}/128 dev {device}
+as_root ip link set {device} mtu {mtu} up
+as_root ip -6 route replace {hub}/128 dev {device}
+)
+"""
+"""Shell script that joins the overlay network: a WireGuard device that calls the control plane's machine, and leads to
+it alone."""
 _NEXT = "\n[ $? -eq 0 ] &&\n"
 """Between parts of a set-up. `set -e` counts in the last command of a list only: of parts that `&&` joins, all but the
 last would go on behind what fails in them."""
@@ -112,11 +138,15 @@ rm -f "$HOME/.medley/secrets"
 PYTHONPATH="$HOME/.medley/code"
 {pythons}
 PATH="$(dirname "$(cat "$HOME/.medley/python")"):$PATH"
-MEDLEY_NODE_ADDRESS="$(printf '%s\\n' "$SKYPILOT_NODE_IPS" | head -n 1)"
+MEDLEY_NODE_ADDRESS="{address}"
 set +a
 cd "$HOME/.medley"
 exec {command}
 """
+_PRIVATE_ADDRESS = """$(printf '%s\\n' "$SKYPILOT_NODE_IPS" | head -n 1)"""
+_NO_ADDRESS = "127.0.0.1"
+"""Address of a node whose ports are published. What SkyPilot has for it is of its host, and the node cannot listen
+there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +183,7 @@ class SetUp:
                     f'{ENGINES[name].python_variable}="$(cat "$HOME/.medley/{name}.python")"'
                     for name in environments(request.engines)
                 ),
+                address=_NO_ADDRESS if request.published_ports else _PRIVATE_ADDRESS,
                 command=shlex.join(request.command),
             ),
             files={f"~/.medley/{wheel.name}": str(path), "~/.medley/secrets": str(directory / "secrets")},
@@ -168,7 +199,8 @@ class SetUp:
 
 
 def _set_up(request: NodeRequest) -> Iterator[str]:
-    """Yield the set-up of the agent, and of each engine of the node that has an environment of its own."""
+    """Yield the set-up of the agent, of the overlay, and of each engine of the node that has an environment of its
+    own."""
     wheel = agent_wheel()
     yield _SET_UP.format(
         wheel=wheel.name,
@@ -177,6 +209,17 @@ def _set_up(request: NodeRequest) -> Iterator[str]:
         failed=SET_UP_FAILED,
         driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
     )
+    if request.overlay is not None:
+        yield _SET_UP_OVERLAY.format(
+            failed=SET_UP_FAILED,
+            device=DEVICE,
+            mtu=MTU,
+            variable=KEY_VARIABLE,
+            hub_key=shlex.quote(request.overlay.hub_key),
+            endpoint=shlex.quote(request.overlay.endpoint),
+            hub=request.overlay.hub,
+            address=request.overlay.address,
+        )
     for name, environment in environments(request.engines).items():
         yield _SET_UP_ENGINE.format(
             engine=name,

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from control.offers.firewall import Firewall, Opening
 from control.offers.live.aws_access import AwsClients, asked
+from control.offers.live.sky_settings import sky_settings
 
 _PORTS = 0, 65535
 
@@ -17,10 +15,7 @@ def aws_firewall(region: str, environment: Mapping[str, str]) -> Firewall | None
     """Return the security group that SkyPilot's own settings name (`aws.security_group_name`); None where they name
     none, so that SkyPilot makes one, or where the region has none of the name. Raises SourceError; needed are
     ec2:DescribeSecurityGroups and ec2:DescribeInstances."""
-    home = environment.get("HOME", "~")
-    path = Path(environment.get("SKYPILOT_GLOBAL_CONFIG") or f"{home}/.sky/config.yaml").expanduser()
-    settings = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.is_file() else {}
-    name = (settings.get("aws") or {}).get("security_group_name")
+    name = sky_settings(environment, "aws").get("security_group_name")
     if not isinstance(name, str):
         return None
     ec2 = AwsClients.of_environment().get("ec2", region)

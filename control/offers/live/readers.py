@@ -8,8 +8,10 @@ from control.offers.cloud_reader import CloudReader
 from control.offers.live.aws_firewall import aws_firewall
 from control.offers.live.aws_places import aws_image_gib, aws_sold
 from control.offers.live.aws_quotas import aws_quotas
+from control.offers.live.gcp_firewall import gcp_firewall
 from control.offers.live.gcp_places import gcp_sold
 from control.offers.live.gcp_quotas import gcp_quotas
+from control.offers.live.runpod_account import runpod_quotas, runpod_sold
 from control.offers.live.source import NoAnswerError
 from templates_lib.values.install_hint import install_hint
 
@@ -29,6 +31,11 @@ def cloud_readers(environment: Mapping[str, str]) -> dict[str, CloudReader]:
         "gcp": CloudReader(
             _installed(partial(gcp_quotas, environment=environment)),
             _installed(partial(gcp_sold, environment=environment)),
+            firewall=_installed(partial(gcp_firewall, environment=environment)),
+        ),
+        "runpod": CloudReader(
+            _installed(partial(runpod_quotas, environment=environment)),
+            _installed(partial(runpod_sold, environment=environment)),
         ),
     }
 

@@ -51,6 +51,21 @@ def test_on_a_cpu_it_has_the_nodes_threads_pace_and_memory(tmp_path: Path) -> No
     assert (given.threads, given.pace, given.memory_mib, command.environment) == (1, 1.0, 300, {})
 
 
+def test_gateways_are_listened_to_at_the_published_port_and_nobody_else_is(tmp_path: Path) -> None:
+    run = Run(ONLY, "chat", "vllm", SCHEDULER, whole=WHOLE)
+    settings = replace(CUDA, home=tmp_path, pythons={"vllm": PYTHON})
+    scheduler_command(run, SCHEDULER, "own", tmp_path / "key", settings, 7600)
+    instance = read_instance_file(tmp_path / f"{ONLY}.json")
+    assert (instance.bind, instance.bind_stages) == ("tcp://0.0.0.0:7600", "tcp://127.0.0.1:0")
+    scheduler_command(
+        run, SCHEDULER, "own", tmp_path / "key", replace(settings, overlay="fd00::2", interface="10.0.0.7")
+    )
+    instance = read_instance_file(tmp_path / f"{ONLY}.json")
+    assert (instance.bind, instance.bind_stages) == ("tcp://[fd00::2]:0", "tcp://10.0.0.7:0"), (
+        "activations stay outside"
+    )
+
+
 def test_a_scheduler_of_stages_runs_in_medleys_own_python(tmp_path: Path) -> None:
     command = made(tmp_path, engine="vllm-stage", whole=None)
     assert command.arguments[1:3] == ("-m", "agents.scheduler")

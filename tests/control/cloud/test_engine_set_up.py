@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 
 from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.set_up import SetUp
+from control.overlay.place import OverlayPlace
 from templates_lib.values.engines import ENGINES, environments, least_driver
 from tests.control.cloud.harness import request
 
@@ -31,11 +32,18 @@ def home(tmp_path: Path) -> SkyPilotHome:
     return SkyPilotHome(tmp_path / "skypilot", "me")
 
 
-def node_with(home: SkyPilotHome, node: Path, engines: frozenset[str], **programs: str) -> tuple[str, dict[str, str]]:
+def node_with(
+    home: SkyPilotHome, node: Path, engines: frozenset[str], overlay: OverlayPlace | None = None, **programs: str
+) -> tuple[str, dict[str, str]]:
     """Lay out what a node with these programs is sent; return its script and environment."""
     code = "import os; print(os.environ.get('MEDLEY_VLLM_PYTHON'), os.environ['PATH'].split(':')[0])"
     sent = SetUp(home).stage(
-        replace(request(command=("python3", "-c", code)), engines=engines, least_driver=least_driver(engines))
+        replace(
+            request(command=("python3", "-c", code)),
+            engines=engines,
+            least_driver=least_driver(engines),
+            overlay=overlay,
+        )
     )
     for target, source in sent.files.items():
         path = node / target.removeprefix("~/")

@@ -237,6 +237,15 @@ def test_what_is_staged_runs_the_command_with_its_secrets_which_nothing_else_hol
     assert list(home.launches.iterdir()) == []
 
 
+def test_a_node_in_no_network_has_its_ports_published_and_is_not_told_its_hosts_address(home: SkyPilotHome) -> None:
+    cloud, process = adapter(home, {LaunchCluster: cluster()})
+    cloud.create(replace(request(), published_ports=(7600, 7601)), START)
+    (launch,) = [call for call in process.asked if isinstance(call, LaunchCluster)]
+    assert launch.ports == (7600, 7601)
+    assert 'MEDLEY_NODE_ADDRESS="127.0.0.1"' in launch.run
+    assert "SKYPILOT_NODE_IPS" not in launch.run
+
+
 @pytest.mark.parametrize("damage", [b"another wheel", None])
 def test_a_wheel_that_is_not_the_one_that_was_sent_is_not_installed(
     home: SkyPilotHome, tmp_path: Path, damage: bytes | None

@@ -52,6 +52,12 @@ class GcpEndpoint:
     """Region → metric → limit; `all`: of the project."""
     used: dict[str, float] = field(default_factory=dict)
     """Metric → usage, wherever it is asked for."""
+    rules: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Network → its firewall rules."""
+    policies: list[dict[str, Any]] = field(default_factory=list)
+    """Firewall policies that every network has."""
+    subnetworks: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Region → network → block of addresses."""
     unreachable: list[str] = field(default_factory=list)
     expired: bool = False
     refuse: dict[str, list[int]] = field(default_factory=dict)
@@ -85,7 +91,21 @@ class GcpEndpoint:
             return _error(401, "no valid credentials")
         if self.refuse.get(last):
             return _error(self.refuse[last].pop(0), "as the test wants it")
+        if last == "getEffectiveFirewalls":
+            return self._rules(where.path.split("/")[-2])
+        if last == "subnetworks":
+            return self._subnetworks(where.path.split("/")[-2])
         return self._listed(last, where.query)
+
+    def _rules(self, network: str) -> Said:
+        if network not in self.rules:
+            return _error(404, f"The resource 'projects/{PROJECT}/global/networks/{network}' was not found")
+        return Said({"firewalls": self.rules[network], "firewallPolicys": self.policies})
+
+    def _subnetworks(self, region: str) -> Said:
+        prefix = f"https://compute/projects/{PROJECT}/global/networks/"
+        blocks = self.subnetworks.get(region, {})
+        return Said({"items": [{"network": prefix + name, "ipCidrRange": block} for name, block in blocks.items()]})
 
     def _listed(self, last: str, text: str) -> Said:
         query = {name: values[0] for name, values in parse_qs(text).items()}

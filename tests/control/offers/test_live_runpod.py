@@ -1,11 +1,13 @@
 """RunPod's offers from a server that speaks its GraphQL interface."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from control.offers.live.runpod import RunPodOffers
+from control.offers.live.runpod_account import runpod_quotas, runpod_sold
 from control.offers.live.source import NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.offer import Market
@@ -105,6 +107,27 @@ def test_the_key_goes_nowhere_unencrypted() -> None:
 
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.offers.live.runpod.MAX_BYTES", 100)
+    monkeypatch.setattr("control.offers.live.runpod_access.MAX_BYTES", 100)
     with serving(answered) as endpoint, pytest.raises(NoAnswerError, match="more than 100 bytes"):
         fetch(endpoint)
+
+
+def test_an_account_may_spend_so_much_an_hour_and_has_so_much() -> None:
+    account: dict[str, Any] = {"clientBalance": 5.0, "currentSpendPerHr": 1.5, "spendLimit": 80}
+
+    def answer(asked: Asked) -> Said:
+        return Said({"data": {"myself": account}}) if "myself" in asked.json["query"] else answered(asked)
+
+    with serving(answer) as endpoint:
+        told = {"RUNPOD_API_BASE_URL": endpoint.url, "RUNPOD_API_KEY": KEY, "HOME": "/nowhere"}
+        offers = RunPodOffers([ALL], told).fetch(NOON).offers
+        limit, balance = runpod_quotas(offers, told).quotas
+        assert [(each.pool.limit, each.used) for each in (limit, balance)] == [(80.0, 1.5), (5.0, 1.5)]
+        two = {"runpod/any/1x_L40S_SECURE/spot": 1, "runpod/any/2x_L40S_SECURE/on-demand": 2}
+        assert limit.pool.taken(two) == balance.pool.taken(two) == pytest.approx(0.26 + 2 * 1.58)
+        sold = runpod_sold(offers, told)
+        assert {each.key for each in offers if each.available_count != 0} <= sold
+        assert runpod_sold([replace(offers[0], instance_type="1x_H100_SECURE")], told) == frozenset()
+        account["spendLimit"] = None
+        with pytest.raises(NoAnswerError, match="not what it documents"):
+            runpod_quotas(offers, told)

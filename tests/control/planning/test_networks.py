@@ -71,7 +71,7 @@ def test_nothing_is_rented_where_gateways_do_not_reach(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("network", "words"),
     [
-        ("{overlay: wireguard}", "network.peered"),
+        ("{overlay: vxlan}", "wireguard"),
         ("{peered: [{networks: [aws/us-east-2]}]}", "peered"),
         ("{peered: [{networks: [aws, gcp]}]}", "aws/REGION"),
         ("{peered: [{networks: [aws/us-east-9, gcp]}]}", "us-east-1"),

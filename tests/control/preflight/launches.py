@@ -12,8 +12,8 @@ from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
 from control.preflight.site import Site
 from control.preflight.walk import preflight
-from templates_lib.values.offer import Offer
-from templates_lib.values.plan import Flow
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.plan import Flow, PlannedOffer
 from templates_lib.values.reach import Reach
 from templates_lib.values.supply import SupplyPool
 from tests.control.cloud.fake_cloud import FakeCloud
@@ -58,6 +58,15 @@ def with_gpu(made: Planned, cloud: str, name: str) -> Planned:
     """The plan with another GPU at another cloud."""
     instances = [replace(each, zone=f"{cloud}/a", nodes={f"{name}:1/n10": 1}) for each in made.plan.instances]
     return replace(made, plan=replace(made.plan, instances=tuple(instances)))
+
+
+def as_pods(made: Planned) -> Planned:
+    """The plan with two pods of RunPod instead, each an instance of its own."""
+    offer = Offer("runpod", "any", "any", "1x_L40S_SECURE", "L40S:1/n0", Market.ON_DEMAND, 0.86)
+    world = replace(made.world, quotes=replace(made.world.quotes, offers=(offer,)))
+    rented = PlannedOffer(offer.key, offer.node_config, 2, 0, offer.usd_per_hour)
+    instances = tuple(replace(each, zone=offer.zone_id, nodes={offer.node_config: 1}) for each in made.plan.instances)
+    return Planned(world, replace(made.plan, instances=instances, offers=(rented,), flows=()))
 
 
 def without_config(hub: Hub) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -24,9 +25,12 @@ from control.executor.wind_down import wind_down
 from control.hub.gpu_check import other_gpus
 from control.lifecycle.event import Event, EventKind
 from control.offers.cloud_reader import CloudReader
-from control.offers.firewall import Firewall, Opening
+from control.offers.firewall import Firewall, NoNetworkError, Opening
+from control.offers.live.runpod_account import runpod_quotas
+from control.overlay.place import OverlayPlace
 from control.preflight.planned import Planned
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.values.clouds import CLOUDS
 from templates_lib.values.cuda import TORCH_BUILD
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.reach import Reach
@@ -39,6 +43,7 @@ from tests.control.lifecycle.worlds import requested
 from tests.control.preflight.launches import (
     PUBLIC,
     REPOSITORY,
+    as_pods,
     broken_config,
     broken_index,
     failing,
@@ -53,6 +58,7 @@ from tests.control.preflight.launches import (
     without,
     without_config,
 )
+from tests.http_endpoint import Said, serving
 from tests.hub_server import Hub
 
 TABLE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
@@ -69,6 +75,8 @@ class Launch:
     cloud: FakeCloud = field(default_factory=lambda: FakeCloud("aws", {}))
     address: str = PUBLIC
     site: dict[str, Any] = field(default_factory=dict)
+    opened: ExitStack = field(default_factory=ExitStack)
+    """What ends with the test."""
 
     def served(self, **changes: Any) -> None:
         """Have the plan's model be another."""
@@ -155,6 +163,49 @@ def shut(_: str) -> Firewall:
     return Firewall("nodes", (Opening(0, 65535, "nodes"), Opening(22, 22, "0.0.0.0/0")))
 
 
+def apart(_: str) -> Firewall:
+    """Everybody is let in but its own machines, to which KV caches go."""
+    everybody = Opening(0, 65535, "0.0.0.0/0", 1000)
+    return Firewall("vpc", (everybody,), closings=(Opening(0, 65535, "10.0.0.0/8", 10),), blocks=("10.2.0.0/16",))
+
+
+def overlaid(launch: Launch) -> None:
+    launch.made = spread(launch.made, APART[0], APART[0], reach=Reach(overlay=True))
+    launch.monkeypatch.setattr("control.overlay.interface.os.geteuid", lambda: 1000)
+
+
+def no_network(_: str) -> Firewall:
+    raise NoNetworkError("network vpc is not in project p")
+
+
+def joined_pods(launch: Launch) -> None:
+    launch.made = as_pods(launch.made)
+    instances = tuple(replace(each, nodes={"L40S:1/n0": 2}) for each in launch.made.plan.instances)
+    launch.made = replace(launch.made, plan=replace(launch.made.plan, instances=instances))
+
+
+def few_ports(launch: Launch) -> None:
+    launch.made = as_pods(launch.made)
+    launch.monkeypatch.setitem(CLOUDS, "runpod", replace(CLOUDS["runpod"], published_ports=()))
+
+
+def private_for_pods(launch: Launch) -> None:
+    launch.made, launch.address = as_pods(launch.made), "10.1.2.3"
+
+
+def spending_at_most(limit: float) -> Callable[[Launch], None]:
+    """As RunPod's account says it."""
+
+    def limited(launch: Launch) -> None:
+        account = {"clientBalance": 1e3, "currentSpendPerHr": 0.0, "spendLimit": limit}
+        vendor = launch.opened.enter_context(serving(lambda _: Said({"data": {"myself": account}})))
+        environment = {"RUNPOD_API_BASE_URL": vendor.url, "RUNPOD_API_KEY": "key"}
+        launch.made = as_pods(launch.made)
+        launch.site["readers"] = {"runpod": CloudReader(partial(runpod_quotas, environment=environment))}
+
+    return limited
+
+
 APART = ("aws/us-east-2", "aws/us-east-1")
 BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
     "skypilot-missing": ("tool.skypilot", patched("control.preflight.site.importlib.util.find_spec", is_there)),
@@ -174,11 +225,18 @@ BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
     "address-is-loopback": ("network.address", at("127.0.0.1")),
     "address-is-unspecified": ("network.address", at("0.0.0.0")),  # noqa: S104
     "address-not-resolved": ("network.address", at("no such host.invalid")),
+    "overlay-not-possible": ("overlay.host", overlaid),
     "firewall-shuts-gateways-out": ("firewall.nodes", lambda launch: launch.reading(firewall=shut)),
+    "firewall-keeps-nodes-apart": ("firewall.nodes", lambda launch: launch.reading(firewall=apart)),
+    "network-of-nodes-missing": ("firewall.nodes", lambda launch: launch.reading(firewall=no_network)),
     "networks-apart": ("flows.reach", through(*APART)),
     "networks-apart-in-mode-paper": ("flows.reach", through(*APART, mode="paper")),
     "gateways-elsewhere": ("gateways.reach", through(APART[0], APART[0], reach=Reach((), "gcp"))),
-    "pods-without-network": ("gateways.reach", through("runpod/any", "runpod/any")),
+    "pods-hand-over": ("flows.reach", through("runpod/any", "runpod/any")),
+    "pods-exchange-activations": ("flows.reach", joined_pods),
+    "pods-with-too-many-executors": ("gateways.reach", few_ports),
+    "pods-look-for-a-private-address": ("network.address", private_for_pods),
+    "spend-limit-too-low": ("account.quota", spending_at_most(0.1)),
     "engine-not-on-cloud": ("engine.installed", lambda launch: launch.engine("vllm-stage")),
     "family-not-run": ("engine.family", lambda launch: launch.stored(family="mamba")),
     "format-not-kept": ("format.weights", lambda launch: launch.stored(experts="bitnet")),
@@ -204,8 +262,9 @@ BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
 def test_found_before_anything_is_rented(name: str, made: Planned, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     check, inject = BEFORE[name]
     launch = Launch(made, hub, monkeypatch)
-    inject(launch)
-    found = walked(launch.made, launch.address, launch.cloud, **launch.site)
+    with launch.opened:
+        inject(launch)
+        found = walked(launch.made, launch.address, launch.cloud, **launch.site)
     assert check in failing(found)
     assert found[check].detail
     assert {call.method for call in launch.cloud.calls} <= {"list"}, "nothing is rented"
@@ -262,13 +321,14 @@ def test_a_refusal_avoids_its_offer_and_no_other(name: str, database: Database) 
 
 
 GOOD = {"nvidia_smi": "echo 580.95.05", "cc": ""}
+NO_DEVICE = {"wg": "", "ip": "exit 1", "wireguard_go": "exit 1"}
 AGENT = '{"message":"tcp://10.0.0.1:7502 has not registered us within 15 s; trying on"}'
 
 
-def set_up(home: Path, without: str = "", damaged: bool = False, **programs: str) -> str:
+def set_up(home: Path, without: str = "", damaged: bool = False, overlay: bool = False, **programs: str) -> str:
     """Run the real set-up of a node with vLLM, in a home of its own, with these programs; return what it prints."""
-    node = home / "node"
-    script, environment = node_with(SkyPilotHome(home / "sky", "me"), node, frozenset({"vllm"}), **programs)
+    node, place = home / "node", OverlayPlace("fd00::2", "fd00::1", "key", "192.0.2.7:51820") if overlay else None
+    script, environment = node_with(SkyPilotHome(home / "sky", "me"), node, frozenset({"vllm"}), place, **programs)
     if without:  # what is left is a machine that has all else
         for name in ("bash", "sh", "mkdir", "sha256sum", "cut", "cat", "head", "dirname", "rm", "ln", "python3"):
             there = shutil.which(name, path=environment["PATH"])
@@ -302,8 +362,14 @@ UNPACKED: Mapping[str, tuple[str, Callable[[Path], str]]] = {
     "node-disk-full": ("No space left", installing("No space left on device")),
     "half-the-code": ("exit code", partial(set_up, damaged=True, uv=UV, **GOOD)),
     "port-closed": ("ports open", of_agent(AGENT)),
+    "overlay-not-on-node": ("makes no WireGuard device", partial(set_up, overlay=True, uv=UV, **GOOD, **NO_DEVICE)),
+    "overlay-drops": ("ports open", of_agent(AGENT.replace("10.0.0.1", "[fd00::1]"))),
     "token-expired": ("the token has expired", of_agent("node: the registry refuses us: the token has expired")),
     "another-control-plane": ("the key that we expect", of_agent("node: h does not have the key that we expect")),
+    "ports-not-published": (
+        "no gateway reaches it",
+        of_agent("node: this node's cloud has published none of the ports 7600, so that no gateway reaches it"),
+    ),
     "address-not-of-node": ("Cannot assign", of_agent("node: [Errno 99] Cannot assign requested address")),
 }  # fmt: skip
 """Fault of a node that is up → what its instance's reason says, and what puts it into the node's log."""

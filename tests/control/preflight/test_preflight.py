@@ -14,6 +14,7 @@ from control.cloud.errors import OwnFaultError, RetryLaterError, UnauthorisedErr
 from control.cloud.port import Cloud
 from control.db.database import Database
 from control.offers.cloud_reader import CloudReader
+from control.offers.live.readers import cloud_readers
 from control.offers.live.source import NoAccessError
 from control.offers.quota import QuotaAnswer
 from control.preflight.drivers import of_drivers
@@ -24,6 +25,7 @@ from control.preflight.site import Site
 from control.preflight.walk import preflight
 from control.reconcile.clouds import Clouds
 from control.reconcile.launch_check import LaunchCheck
+from templates_lib.values.clouds import CLOUDS
 from templates_lib.values.cuda import TORCH_BUILD
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.reach import Reach
@@ -49,6 +51,7 @@ from tests.control.preflight.launches import (
     without,
     without_config,
 )
+from tests.http_endpoint import Said, serving
 from tests.hub_server import Hub
 
 
@@ -300,6 +303,7 @@ def test_images_are_not_vouched_for(made: Planned, hub: Hub) -> None:
         (("aws/us-east-2", "aws/us-east-1"), Reach(), "paper", Status.FAIL),
         (("aws/us-east-2", "aws/us-east-1"), PEERED, "zones", Status.UNKNOWN),
         (("aws/us-east-2", "gcp/us-east4"), PEERED, "zones", Status.FAIL),
+        (("runpod/any", "runpod/any"), PEERED, "zones", Status.FAIL),
     ],
 )
 def test_kv_caches_go_only_where_nodes_reach_each_other(
@@ -319,9 +323,52 @@ def test_gateways_must_reach_every_network_of_the_plan(made: Planned, gateways: 
     assert {(each.name, each.status) for each in found} == {("gateways.reach", status)}
 
 
-def test_a_pod_without_a_network_gets_no_requests(made: Planned) -> None:
-    (found,) = of_gateways(spread(made, "runpod/any", "runpod/any"))
-    assert (found.subject, found.status) == ("runpod/any", Status.FAIL)
+def test_pods_are_reached_at_ports_that_are_published_as_far_as_there_are_enough(
+    made: Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = spread(made, "runpod/any", "runpod/any", reach=Reach(gateways="gcp"))
+    (found,) = of_gateways(planned)
+    assert (found.subject, found.status) == ("runpod/any", Status.PASS)
+    for ports in ((), (7600,)):
+        monkeypatch.setitem(CLOUDS, "runpod", replace(CLOUDS["runpod"], published_ports=ports))
+        (found,) = of_gateways(planned)
+        assert found.status is (Status.PASS if ports else Status.FAIL)
+
+
+POD_SPEC = SPEC.replace("{requests_per_s: 20}", "{requests_per_s: 1}\n    disaggregated: false\n    aggregated: true")
+POD_SPEC = POD_SPEC.replace("aws, regions: [us-east-2], gpus: [L40S, L4]", "runpod, gpus: [L40S], counts: [1]")
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_plan_of_pods_that_would_start_passes(database: Database, tmp_path: Path, hub: Hub) -> None:
+    world = world_of(tmp_path, POD_SPEC)
+    made = Planned(world, planned(database, world))
+    usd = made.plan.rent_usd_per_hour
+    account = {"clientBalance": 9 * usd, "currentSpendPerHr": usd, "spendLimit": 2 * usd}
+    listed = {"displayName": "L40S", "securePrice": 0.86, "x1": {"stockStatus": "Low"}}
+    answers = {"myself": account, "gpuTypes": [listed]}
+    there: dict[str, Callable[[], Cloud]] = {"runpod": lambda: FakeCloud("runpod", {})}
+    with serving(
+        lambda asked: Said({"data": {k: v for k, v in answers.items() if k in asked.json["query"]}})
+    ) as vendor:
+        readers = cloud_readers({"RUNPOD_API_BASE_URL": vendor.url, "RUNPOD_API_KEY": "key"})
+
+        def status(address: str = PUBLIC) -> dict[str, Status]:
+            found = list(preflight(made, Site(address, there, NOW, readers=readers)))
+            assert found
+            return {f"{each.name} {each.subject}": each.status for each in found}
+
+        unknown = {name.partition(" ")[0] for name, each in status().items() if each is not Status.PASS}
+        assert unknown == {"image.driver"}, "the host's driver is what nobody knows before"
+        private = {name: each for name, each in status("10.1.2.3").items() if each is Status.FAIL}
+        assert private == {"network.address runpod": Status.FAIL}, "pods are in no VPC"
+        for name, limit in (("spendLimit", 0.99 * usd), ("clientBalance", 0.5 * usd)):
+            given, account[name] = account[name], limit
+            failed = [each for each, found in status().items() if found is Status.FAIL]
+            assert failed == [f"account.quota runpod/{'balance' if name == 'clientBalance' else 'spend limit'}"]
+            account[name] = given
+        answers["gpuTypes"] = [listed | {"displayName": "L4"}]
+        assert status()["machine.zone 1x_L40S_SECURE in any"] is Status.FAIL
 
 
 def test_the_command_exits_with_1_and_names_what_fails(

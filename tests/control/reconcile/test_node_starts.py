@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from control.overlay.identity import OverlayIdentity
+from control.overlay.invitation import OverlayInvitation
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.node_starts import NodeStarts, check_way_back
 from tests.control.cloud.fake_cloud import FakeCloud
@@ -30,6 +32,21 @@ def test_nodes_know_where_the_hub_is_and_a_token_for_it_is_seen_by_nobody_else(
         "aws": {"torch", "vllm"},
         "local": {"torch", "vllm-stage", "echo"},
     }
+
+
+def test_nodes_of_an_overlay_find_the_hub_over_it_where_their_cloud_takes_one(tmp_path: Path) -> None:
+    home = DaemonHome(tmp_path)
+    invitation = OverlayInvitation(OverlayIdentity.of_file(home.overlay_key), "192.0.2.7")
+    clouds = {name: FakeCloud(name, {}) for name in ("aws", "runpod", "local")}
+    starts = NodeStarts(clouds, "192.0.2.7", 7000, 7001, "key", home, invitation)
+    assert {cloud: start.overlay for cloud, start in starts.items()} == {
+        "aws": invitation,
+        "runpod": None,
+        "local": None,
+    }
+    (hub,) = [each for each in starts["aws"].command if each.endswith(":7000")]
+    assert hub == f"tcp://[{invitation.identity.hub.address}]:7000"
+    assert "tcp://192.0.2.7:7000" in starts["runpod"].command
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])

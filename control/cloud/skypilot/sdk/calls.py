@@ -108,6 +108,7 @@ def _task(call: messages.LaunchCluster) -> sky.Task:
             labels=call.labels,
             image_id=call.image or None,
             disk_size=call.disk_gib or None,
+            ports=[str(port) for port in call.ports] or None,
         )
     )
     return task
