@@ -64,10 +64,10 @@ class Answer:
                 return
 
     def _take(self, news: News) -> Piece:
-        text, count = "", 0
+        text, count, unsearched = "", 0, self._min_tokens - self._tokens
         for token in news.ids:
             new = self._text.push(token)
-            text += new if self._tokens + count < self._min_tokens else self._stop.push(new)
+            text += new if count < unsearched else self._stop.push(new)
             count += 1
             if self._stop.is_found:
                 break
