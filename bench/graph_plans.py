@@ -24,6 +24,7 @@ from bench.graph_specs import every_type, library_of_world, sources_of, world_of
 from control.allocator import solve
 from control.checker import check
 from control.checker.claims import claims_of
+from control.planning.recording import versioned
 from templates_lib.apps.app_work import AppWork
 from templates_lib.cells.network_design import fewest_gpus, most_requests
 from templates_lib.values.offer import Market, Offer
@@ -68,7 +69,7 @@ def _snapshot(work: AppWork, requests_per_s: float) -> Snapshot:
         for gpus in GPUS
     )
     demand = tuple(Demand("app", kind.name, kind.share * requests_per_s) for kind in work.app.types)
-    return Snapshot("", "", offers, (), (), (), work.routes(), demand, AS_PAPER, "library-1", "costs-1")
+    return versioned(Snapshot("", "", offers, (), (), (), work.routes(), demand, AS_PAPER, "library-1", "costs-1"))
 
 
 def library() -> int:

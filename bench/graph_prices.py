@@ -18,6 +18,7 @@ from control.allocator import solve
 from control.checker import check
 from control.planning.graph_sources import executor_source
 from control.planning.recipe import ExecutorRecipe
+from control.planning.recording import versioned
 from control.planning.world import World
 from templates_lib.apps.app_work import AppWork
 from templates_lib.cells.network_design import most_requests
@@ -91,10 +92,10 @@ def main() -> int:
         templates = library_of_world(world)
         snapshot = replace(world.snapshot(NOON, templates), settings=AS_PAPER)
         demand = tuple(replace(d, requests_per_s=d.requests_per_s * served) for d in snapshot.demand)
-        snapshot = replace(snapshot, demand=demand)
+        snapshot = versioned(replace(snapshot, demand=demand))
         plan = solve(snapshot, templates)
         own = tuple(o for o in snapshot.offers if o.node_config.startswith(f"{PAPER_GPU}:"))
-        alike = solve(replace(snapshot, offers=own), templates)
+        alike = solve(versioned(replace(snapshot, offers=own)), templates)
         sound = not plan.unmet and not alike.unmet and not check(plan, snapshot)
         dearer += not sound or plan.usd_per_hour > cells * (1 + 1e-3)
         on = ", ".join(sorted({config.partition("/")[0] for i in plan.instances for config in i.nodes}))

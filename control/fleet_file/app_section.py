@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.demand_section import DemandSection
+from control.fleet_file.model_section import LEAST_PROMISE, MOST_PROMISE
 from control.fleet_file.numbers import Number, Positive
 from control.fleet_file.section import Name, SpecSection, check_different, is_path, known, names_of
 from templates_lib.graphs.objective import TypeObjective
@@ -54,6 +55,9 @@ class ObjectiveSection(SpecSection):
     """Seconds in which a second of speech is made."""
     image_s: Positive | None = None
     """Seconds to the whole image."""
+    percentile: Annotated[Number, Field(ge=LEAST_PROMISE, le=MOST_PROMISE)] | None = None
+    """Percent of requests that a plan promises to answer whole in time, waiting included: by simulation. Default: none,
+    and objectives bound only how many requests are served at once."""
 
     @property
     def value(self) -> TypeObjective:

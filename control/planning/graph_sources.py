@@ -23,6 +23,10 @@ from templates_lib.values.work import Route
 
 UNCERTIFIED = "uncertified"
 """Kind of the reasons that say what no promise is given of."""
+ALONE = "alone"
+"""Kind of those that say how long requests take that wait for nothing."""
+PROMISED = "certificate"
+"""Kind of those that say what is promised, as of text models (`control.explain.certificate`)."""
 
 
 def executor_source(recipe: ExecutorRecipe) -> ExecutorSource:
@@ -61,6 +65,12 @@ def graph_routes(recipe: Recipe) -> tuple[Route, ...]:
     return tuple(route for each in executors for route in executor_source(each).routes)
 
 
+def promised_classes(recipe: Recipe) -> frozenset[str]:
+    """Return the work classes of its apps that requests visit of which a percentile is promised."""
+    executors = (each for each in recipe.sources if isinstance(each, ExecutorRecipe))
+    return frozenset(name for each in executors for work in executor_source(each).works for name in work.promised)
+
+
 def graph_unservable(recipe: ExecutorRecipe, library: Library) -> Iterator[str]:
     """A line for each request type that no route serves with templates of `library`."""
     possible = {library.classes[k].id for k in set(library.entry_class.tolist())}
@@ -77,16 +87,21 @@ def uncertified(plan: Plan, snapshot: Snapshot, recipe: Recipe | None) -> tuple[
     `plan`: with placements."""
     sources = recipe.sources if recipe is not None else ()
     own = [each for each in sources if isinstance(each, ExecutorRecipe)]
-    if not (names := _names(own)):
-        return ()
-    found = [Reason(UNCERTIFIED, not_promised(names), names)]
+    unpromised = open_types(app for each in own for app in each.apps)
+    found = [Reason(UNCERTIFIED, not_promised(unpromised), unpromised)] if unpromised else []
     for work in (work for each in own for work in executor_source(each).works):
         taken = _alone_s(plan, snapshot, work)
         for kind in (kind for kind in work.app.types if kind.name in taken):
             due, key = due_of(work.app.graph, kind), f"{work.app.name}/{kind.name}"
+            due_s, percentile = due.first_s + due.rest_s, kind.objective.percentile if kind.objective else 0.0
+            if percentile and work.promised & plan.attainment.keys():
+                text = f"{key}: {percentile:g} % of the requests are to be answered whole within {due_s:.3g} s, waiting"
+                found.append(Reason(PROMISED, f"{text} included: simulated, by estimated times", key))
+            elif percentile:
+                found.append(Reason(UNCERTIFIED, f"{key}: its percentile was not simulated, and is not promised", key))
             at_most = f"takes {taken[kind.name]:.3g} s at most at the operating points"
-            due_s = f"its answer is due in {due.first_s + due.rest_s:.3g} s"
-            found.append(Reason(UNCERTIFIED, f"{key}: a request that waits for nothing {at_most}, and {due_s}", key))
+            text = f"{key}: a request that waits for nothing {at_most}, and its answer is due in {due_s:.3g} s"
+            found.append(Reason(ALONE, text, key))
     return tuple(found)
 
 
@@ -129,8 +144,13 @@ def not_run(apps: str) -> str:
     return f"nodes do not run executors of encoders and generators yet: {apps} can be planned, and not started"
 
 
-def _names(recipes: Iterable[GraphRecipe]) -> str:
-    return ", ".join(app.name for recipe in recipes for app in recipe.apps)
+def open_types(apps: Iterable[PublishedApp]) -> str:
+    """Name the request types of which no percentile is promised: an app as a whole where that is all of them."""
+    found: list[str] = []
+    for app in apps:
+        own = [kind.name for kind in app.types if not kind.objective.percentile]
+        found += [app.name] if len(own) == len(app.types) else [f"{app.name}/{name}" for name in own]
+    return ", ".join(found)
 
 
 def _why(recipe: ExecutorRecipe, work: AppWork, request_type: str) -> str:

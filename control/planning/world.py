@@ -17,7 +17,7 @@ from control.offers.quotes import Quotes
 from control.planning.disks import charged_disks
 from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
-from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, not_run
+from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, not_run, open_types
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
 from control.planning.startable import barred_clouds, never_started, not_startable, starts_of
@@ -138,7 +138,8 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     graphs = graph_recipes(fleet.graph_apps, recipe.nodes, recipe.gpus, counted)
     if graphs:
         names = ", ".join(app.name for app in fleet.graph_apps)
-        notes = (*notes, not_promised(names), not_run(names))
+        unpromised = open_types(fleet.graph_apps)
+        notes = (*notes, *((not_promised(unpromised),) if unpromised else ()), not_run(names))
     return World(fleet, quotes, fleet.demand({}, {}, {}, 0.0), recipe, places, notes, graphs)
 
 

@@ -10,6 +10,7 @@ from control.cost.spending_limit import SpendingLimit
 from control.diff.limits import Disruption
 from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
+from control.planning.graph_sources import promised_classes
 from control.planning.recording import Recording, versioned
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
@@ -195,7 +196,8 @@ class FleetPlanner:
 
 def _promised(world: World) -> frozenset[str]:
     """Return the work classes that are promised something now."""
-    return frozenset(s.class_id(phase) for s in world.recipe.served if s.slo.queueing for phase in s.phases)
+    text = (s.class_id(phase) for s in world.recipe.served if s.slo.queueing for phase in s.phases)
+    return frozenset(text) | promised_classes(world.sources)
 
 
 def _begun_from(recording: Recording, before: Settings, corrections: Mapping[str, float]) -> Recording:

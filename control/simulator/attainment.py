@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from agents.messages.to_scheduler import Leg
-from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
+from control.planning.graph_sources import executor_source
+from control.planning.recipe import ExecutorRecipe, GraphRecipe, PipelineRecipe, Recipe
 from control.planning.templates import Templates
+from control.simulator.app_attainment import app_attained
 from control.simulator.report.fate import judge
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.plan_timeline import RecipeStations, planned_instances
@@ -18,6 +20,7 @@ from control.simulator.serving.served import Outcome
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
 from policies.routing import BY_SLACK
+from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Attained, Plan
 from templates_lib.values.snapshot import Snapshot
@@ -57,22 +60,37 @@ class SimulatedAttainment:
     @property
     def classes(self) -> dict[str, bool]:
         """Work classes that are promised something: whether requests queue there before their first token."""
-        return {s.class_id(phase): phase is not Phase.DECODE for s in self._promised for phase in s.phases}
+        text = {s.class_id(phase): phase is not Phase.DECODE for s in self._promised for phase in s.phases}
+        return text | {name: True for work in self._works for name in sorted(work.promised)}
 
     def __call__(self, plan: Plan, snapshot: Snapshot) -> Mapping[str, Attained]:
-        parts = {served: _part(served, plan) for served in self._promised}
+        parts: dict[ServedModel | AppWork, Hashable] = {each: _part(each, plan) for each in self._promised}
+        parts |= {work: _app_part(work, plan) for work in self._works}
         if lacking := [served for served, part in parts.items() if part not in self._known]:
             placed, _ = self.templates.placed(plan)
             if not self._stations:
                 self._stations.append(RecipeStations(self.recipe, self._simulated_routes(snapshot)))
             # The kernel runs without the interpreter's lock.
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                found = pool.map(lambda served: self._simulated(served, placed), lacking)
+                found = pool.map(lambda each: self._fared(each, placed, snapshot), lacking)
                 self._known.update(zip((parts[served] for served in lacking), found, strict=True))
         return {name: each for part in parts.values() for name, each in self._known[part].items()}
 
     def under(self, recipe: Recipe, templates: Templates) -> "SimulatedAttainment":
         return replace(self, recipe=recipe, templates=templates, _stations=[])
+
+    def _fared(self, each: ServedModel | AppWork, placed: Plan, snapshot: Snapshot) -> dict[str, Attained]:
+        if isinstance(each, AppWork):
+            promised = [kind.objective.percentile for kind in each.app.types if kind.objective is not None]
+            counted = self._counted(max(promised))
+            return app_attained(each, placed, snapshot, counted, WARM_UP, AFTER_S, self.seed)
+        return self._simulated(each, placed)
+
+    @property
+    def _works(self) -> tuple[AppWork, ...]:
+        """Any-to-any models of which something is promised."""
+        graphs = (source for source in self.recipe.sources if isinstance(source, ExecutorRecipe))
+        return tuple(work for source in graphs for work in executor_source(source).works if work.promised)
 
     @property
     def _promised(self) -> tuple[ServedModel, ...]:
@@ -132,6 +150,17 @@ def _part(served: ServedModel, plan: Plan) -> Hashable:
     instances = ((i.template_id, i.zone, i.count) for i in plan.instances if i.model == served.name)
     flows = ((flow.route, flow.zones, flow.requests_per_s) for flow in plan.flows if flow.route in own)
     return served.name, served.slo, tuple(sorted(instances)), tuple(sorted(flows))
+
+
+def _app_part(work: AppWork, plan: Plan) -> Hashable:
+    """The same of an any-to-any model."""
+    own, name = {route.id for route in work.routes()}, work.app.name
+    instances = (
+        (i.template_id, i.zone, i.count, *sorted(i.units_per_s.items())) for i in plan.instances if i.model == name
+    )
+    flows = ((flow.route, flow.zones, flow.requests_per_s) for flow in plan.flows if flow.route in own)
+    objectives = tuple((kind.name, kind.objective) for kind in work.app.types)
+    return name, objectives, tuple(sorted(instances)), tuple(sorted(flows))
 
 
 def planned_requests(

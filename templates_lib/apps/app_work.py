@@ -134,6 +134,23 @@ class AppWork:
                 together[key], stay_s[key] = at_once, estimate.lasting_s(option, name, kind, at_once)
         return Replica(option, units_per_s, together, stay_s)
 
+    def at_once(self, replica: Replica, work_class: str) -> float:
+        """Requests of a work class that a replica has at once when it does nothing else, of the type that has most."""
+        role = next(role for role in self._roles if self.class_id(role) == work_class)
+        found = [1.0]
+        for kind in (role.request_type,) if role.request_type else self._counted[role.components[0]]:
+            keys = [f"{name}/{kind}" for name in role.components]
+            if all(key in replica.stay_s for key in keys):
+                busy_s = sum(replica.stay_s[key] / replica.together[key] for key in keys)
+                found.append(sum(replica.stay_s[key] for key in keys) / busy_s)
+        return max(found)
+
+    @property
+    def promised(self) -> frozenset[str]:
+        """Work classes that requests visit of which a percentile is promised."""
+        kinds = {kind.name for kind in self.app.types if kind.objective is not None and kind.objective.percentile}
+        return frozenset(leg.work_class for route in self.routes() for leg in route.legs if route.request_type in kinds)
+
     def problem(self, node: NodeConfig) -> CellProblem | None:
         """The paper's problem on the GPUs of a node, with each set of components on the fewest that hold it; None: it
         serves some type nowhere in time."""

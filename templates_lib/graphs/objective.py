@@ -26,6 +26,8 @@ class TypeObjective:
     """Seconds in which a second of speech is made: 1 keeps up with who listens."""
     image_s: float = 0.0
     """Seconds to the whole image."""
+    percentile: float = 0.0
+    """Percent of requests whose answer has to end in time, waiting included; 0: nothing is promised."""
 
     def refusal(self, answer: Modality) -> str | None:
         """Say what is lacking, or stated for nothing, of a type that is answered with `answer`; None: all is well."""
