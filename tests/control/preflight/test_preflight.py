@@ -166,7 +166,7 @@ def nobody_says(*_: object) -> None:
 @pytest.mark.usefixtures("tools")
 def test_machines_must_be_sold_where_they_are_planned(made: Planned, hub: Hub) -> None:
     sold = {each.key for each in made.offers("aws")}
-    assert len(sold) > 1
+    assert sold
     lost = min(sold)
     for answer, status in ((sold, Status.PASS), (sold - {lost}, Status.FAIL)):
         reader = CloudReader(quota, sold=lambda _, answer=answer: frozenset(answer))
