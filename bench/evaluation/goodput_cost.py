@@ -100,7 +100,7 @@ def half_hour(
 ) -> Half:
     """`like`: the demand is what these plans serve, epoch by epoch."""
     epochs = tuple(_epochs(made, kind, method, like))
-    goods = [_goodput(made, found, seed) for found in epochs for seed in seeds]
+    goods = [goodput(made, found, seed) for found in epochs for seed in seeds]
     return Half(
         mean(found.plan.usd_per_hour + found.plan.init_usd for found in epochs),
         mean(tokens for tokens, _ in goods),
@@ -133,8 +133,9 @@ def _without(snapshot: Snapshot, unmet: Mapping[str, float]) -> Snapshot:
     return replace(snapshot, demand=tuple(each for each in less if each.requests_per_s > NO_RPS))
 
 
-def _goodput(made: SetUp, found: Promise, seed: int) -> tuple[float, float]:
-    """Return output tokens per second within both objectives, and the share of requests that are."""
+def goodput(made: SetUp, found: Promise, seed: int) -> tuple[float, float]:
+    """Simulate a plan at its planned rates; return output tokens per second within both objectives, and the share of
+    requests that are."""
     recipe, length_s = pipeline_recipe(made), WARM_UP_S + EPOCH_S
     requests = offered_load(found.plan, found.snapshot, recipe, length_s, seed)
     placed = made.templates.placed(found.plan)[0]

@@ -46,19 +46,19 @@ def _places(snapshot: Snapshot) -> list[tuple[str, str, str]]:
     return sorted({(o.zone_id, o.node_config, o.market.value) for o in snapshot.offers})
 
 
-def _facts(nodes: dict[tuple[str, str, str], int], snapshot: Snapshot) -> tuple[Availability, ...]:
+def facts_of(nodes: dict[tuple[str, str, str], int], snapshot: Snapshot) -> tuple[Availability, ...]:
     markets = {o.market.value: o.market for o in snapshot.offers}
     return tuple(Availability(zone, config, markets[market], n) for (zone, config, market), n in nodes.items())
 
 
 def _supply(snapshot: Snapshot, nodes: dict[tuple[str, str, str], int]) -> Snapshot:
-    return with_supply(snapshot, _facts(nodes, snapshot))
+    return with_supply(snapshot, facts_of(nodes, snapshot))
 
 
 def _normal(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
     needed: Counter[str] = Counter()
     for demand in made.demands().values():
-        snapshot = with_supply(demand, _facts(dict.fromkeys(_places(ample), UNLIMITED), ample))
+        snapshot = with_supply(demand, facts_of(dict.fromkeys(_places(ample), UNLIMITED), ample))
         for make in (lambda s, lib, _: solve(s, lib), *map(baseline, BASELINES)):
             plan = make(snapshot, made.templates.library, solve)
             used: Counter[str] = Counter()
@@ -69,18 +69,18 @@ def _normal(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
 
 
 def _scarce(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
-    pattern = _pattern(ample)
+    pattern = drawn_pattern(ample)
     wanted = scale_demand(ample, 1 + MARGIN[made.name])
     low, high = 0.0, 1.0
-    while not _serves(made, wanted, _scaled(pattern, high)):
+    while not _serves(made, wanted, scaled(pattern, high)):
         low, high = high, 2 * high
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if _serves(made, wanted, _scaled(pattern, middle)):
+        if _serves(made, wanted, scaled(pattern, middle)):
             high = middle
         else:
             low = middle
-    return _scaled(pattern, high)
+    return scaled(pattern, high)
 
 
 def _serves(made: SetUp, snapshot: Snapshot, nodes: dict[tuple[str, str, str], int]) -> bool:
@@ -89,7 +89,7 @@ def _serves(made: SetUp, snapshot: Snapshot, nodes: dict[tuple[str, str, str], i
     return not solve(_supply(hasty, nodes), made.templates.library).unmet
 
 
-def _pattern(snapshot: Snapshot) -> dict[tuple[str, str, str], float]:
+def drawn_pattern(snapshot: Snapshot) -> dict[tuple[str, str, str], float]:
     """GPUs of a type in a region by a log-normal draw, shared equally by its node sizes; values are nodes."""
     random = np.random.default_rng(SEED)
     pattern = {}
@@ -103,7 +103,7 @@ def _pattern(snapshot: Snapshot) -> dict[tuple[str, str, str], float]:
     return pattern
 
 
-def _scaled(pattern: dict[tuple[str, str, str], float], scale: float) -> dict[tuple[str, str, str], int]:
+def scaled(pattern: dict[tuple[str, str, str], float], scale: float) -> dict[tuple[str, str, str], int]:
     return {place: round(weight * scale) for place, weight in pattern.items()}
 
 

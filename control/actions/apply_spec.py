@@ -9,6 +9,7 @@ from control.actions.decide_plan import accept_solved
 from control.actions.lost_traffic import refuse_loss
 from control.actions.projects import check_project
 from control.actions.refusal import FailsPreflightError, NotNowError
+from control.actions.taken_names import refuse_taken
 from control.db.errors import InUseError, StaleVersionError
 from control.db.fleets import PostgresFleets
 from control.db.registered_models import PostgresModels
@@ -43,7 +44,7 @@ class WantedFleet:
     @property
     def models(self) -> frozenset[str]:
         """The names of what serves its apps, as instances have them."""
-        return frozenset(share.app for app in self.world.fleet.every_app for share in app.shares)
+        return _models(self.world)
 
 
 def apply_spec(
@@ -62,8 +63,8 @@ def apply_spec(
     `preflight`: look at where the weights are, if it is to act; with a plan `refuse_failing` sees more.
 
     Raises InUseError for a new fleet of a name that is taken; WrongFieldError for a project that is unknown;
-    LosesTrafficError; StaleVersionError; NotNowError for a fleet that is to act and whose models nodes cannot start,
-    FailsPreflightError for one whose weights they could not fetch.
+    LosesTrafficError; StaleVersionError; NotNowError for a fleet that is to act and whose models nodes cannot start or
+    another fleet serves by the same name, FailsPreflightError for one whose weights they could not fetch.
     """
     record = wanted.record(before, act.now)
     name, mode = record.name, record.mode
@@ -73,6 +74,8 @@ def apply_spec(
     with act.as_one() as one:
         fleets = PostgresFleets(one.database)
         check_project(one.database, record.project)
+        if mode is not FleetMode.OBSERVE:
+            refuse_taken(one.database, name, wanted.models)
         if before is None:
             try:
                 made = fleets.create(name, record.spec, act.now, record.folder, record.project, mode)
@@ -90,15 +93,16 @@ def apply_spec(
 
 
 def set_mode(act: ActionContext, fleet: str, mode: FleetMode, *, preflight: bool = True) -> FleetRecord:
-    """Say how far the control plane may go. Raises NotStoredError; NotNowError for a fleet that is to act and whose
-    models nodes cannot start, FailsPreflightError as `apply_spec`, SpecError for one whose spec cannot be read any
-    more; StaleVersionError when somebody changes it at the same time."""
+    """Say how far the control plane may go. Raises NotStoredError; NotNowError and FailsPreflightError as `apply_spec`;
+    SpecError for one that is to act and whose spec cannot be read any more; StaleVersionError when somebody changes it
+    at the same time."""
     record = PostgresFleets(act.database).load(fleet)
     if mode is not FleetMode.OBSERVE:
         world = world_of_record(record, PostgresModels(act.database).own())
         _check_startable(world, mode)
         if preflight:
             refuse_failing(fleet, mode, of_wanted(world))
+        refuse_taken(act.database, fleet, _models(world))
     with act.as_one() as one:
         changed = PostgresFleets(one.database).change(fleet, record.version, act.now, mode=mode)
         one.record("fleet.changed", f"set mode {mode.value}", fleet, fleet)
@@ -118,3 +122,7 @@ def _check_startable(world: World, mode: FleetMode) -> None:
         raise NotNowError(
             f"fleet {world.name!r} cannot be started: {'; '.join(reasons)}; mode observe only looks at it"
         )
+
+
+def _models(world: World) -> frozenset[str]:
+    return frozenset(share.app for app in world.fleet.every_app for share in app.shares)

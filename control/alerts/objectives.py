@@ -9,16 +9,20 @@ from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, added
 from control.fleet_file.document import parse
 from control.fleet_file.model_section import SloSection, slos_of
 from control.fleet_file.problem import SpecError
+from control.lifecycle.fleet import may_serve
 from policies.alert_rules import MISSED_WITHIN, ObjectiveFacts
 from policies.attainment import share_within
 
 
 def objective_facts(database: Database, now: datetime) -> Iterator[ObjectiveFacts]:
-    """Yield every objective for which something was observed, of fleets that are not ending. A fleet whose spec cannot
-    be read has other alerts, and keeps none from the rest. Raises DatabaseUnavailableError."""
+    """Yield every objective for which something was observed, of fleets that may serve. A fleet whose spec cannot be
+    read has other alerts, and keeps none from the rest. Raises DatabaseUnavailableError."""
     slos: dict[tuple[str, str], SloSection] = {}
-    for record in PostgresFleets(database).all():
-        if not record.ending:
+    fleets = PostgresFleets(database)
+    targets = fleets.targets()
+    for record in fleets.all():
+        # What gateways observe is by a model's name, which belongs to the one fleet that serves it.
+        if may_serve(record, targets.get(record.name)):
             slos |= {(record.name, model): slo for model, slo in _slos(record.spec).items()}
     samples = PostgresSloSamples(database).read({model for _, model in slos}, now - MISSED_WITHIN, now)
     for (fleet, model), slo in slos.items():

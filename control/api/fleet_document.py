@@ -46,8 +46,11 @@ def checked(spec: Mapping[str, Any], own: Collection[OwnModel]) -> World:
 
 
 def document_of(text: str) -> dict[str, Any]:
-    """A stored spec, which may have been written as YAML, as a JSON document."""
-    value: dict[str, Any] = parse(text, "spec").value
+    """A stored spec, which may have been written as YAML, as a JSON document. Raises SpecError for one that cannot be
+    read any more: a release may have stored what the next one refuses."""
+    value = parse(text, "spec").value
+    if not isinstance(value, dict):
+        raise SpecError([SpecProblem("spec", 1, "must hold fields")])
     return value
 
 

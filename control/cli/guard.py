@@ -3,11 +3,13 @@
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, ParamSpec, TypeVar, cast
 
 import typer
+from click import Context, HelpFormatter
+from typer.core import TyperGroup
 from typer.models import CommandFunctionType
 
 from templates_lib.values.install_hint import install_hint
@@ -16,6 +18,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 INTERRUPTED = 130
+_SHORT = 200
+"""Characters of a command's line in the help of its group."""
 _state = {"reached": False}
 
 
@@ -51,6 +55,22 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             raise typer.Exit(1) from None
 
     return run
+
+
+class Sections(TyperGroup):
+    """Commands in the help by what they are for; a class that follows says which (`SECTIONS`)."""
+
+    SECTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Title → commands, in their order. Those that are in none follow under a title of their own."""
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        named = {name for names in self.SECTIONS.values() for name in names}
+        rest = tuple(name for name in self.list_commands(ctx) if name not in named)
+        for title, names in (*self.SECTIONS.items(), ("Commands", rest)):
+            found = [(name, command) for name in names if (command := self.get_command(ctx, name)) is not None]
+            if found:
+                with formatter.section(title):  # whole sentences: the formatter breaks lines
+                    formatter.write_dl([(name, command.get_short_help_str(_SHORT)) for name, command in found])
 
 
 class Commands(typer.Typer):

@@ -1,7 +1,8 @@
 """The `medley` command. Nothing heavy is imported before a command runs: `--help` must answer at once."""
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -18,7 +19,10 @@ from control.cli import (
     fleets,
     gateway,
     graphs,
+    init,
     instances,
+    logs,
+    names,
     objectives,
     offers,
     plan,
@@ -34,16 +38,35 @@ from control.cli import (
     token,
     up,
 )
-from control.cli.guard import Commands, reached_a_command
+from control.cli.guard import Commands, Sections, reached_a_command
+
+
+class _Medley(Sections):
+    SECTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Plan": (
+            "init", "plan", "explain", "objectives", "check", "preflight", "simulate", "models", "workloads", "gpus",
+            "offers", "templates", "graphs", "profile",
+        ),
+        "Serve": ("up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api"),
+        "Watch": ("status", "instances", "events", "logs", "alerts", "demand", "replay", "audit"),
+        "Spend": ("cost", "budgets"),
+        "Administer": ("projects", "token", "db", "version"),
+    }  # fmt: skip
+
 
 app = Commands(
     name="medley",
+    cls=_Medley,
     help="Plan the cheapest fleet of mixed GPUs that serves your models within their latency objectives.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("init")(init.init)
+app.command("models")(names.models)
+app.command("workloads")(names.workloads)
+app.command("gpus")(names.gpus)
 app.command("up")(up.up)
 app.command("api")(api.api)
 app.command("apply")(fleets.apply)
@@ -53,6 +76,7 @@ app.command("gateway")(gateway.gateway)
 app.command("status")(status.status)
 app.command("instances")(instances.instances)
 app.command("events")(instances.events)
+app.command("logs")(logs.logs)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("preflight")(preflight.preflight)

@@ -21,6 +21,10 @@ class RoutingSink(Protocol):
 
     def drop(self, fleet: str) -> None: ...
 
+    def taken(self) -> Mapping[str, Mapping[str, str]]:
+        """Fleet → the names of its models that clients know as another fleet's, and which."""
+        ...
+
 
 class Publisher:
     """Writer of the routing table's file, and the only one."""
@@ -58,6 +62,23 @@ class Publisher:
         """Leave a fleet's models out from the next table on. A second call changes nothing."""
         self._routings.pop(fleet, None)
 
+    def taken(self) -> dict[str, dict[str, str]]:
+        claims = self._claims()
+        found = {
+            fleet: {name: claims[name] for name in routing.models if claims[name] != fleet}
+            for fleet, routing in self._routings.items()
+        }
+        return {fleet: names for fleet, names in found.items() if names}
+
+    def _claims(self) -> dict[str, str]:
+        """Return the fleet that each name of a model leads to: of those that have such a model, the one that is served
+        for longest."""
+        claims: dict[str, str] = {}
+        for fleet, routing in self._routings.items():  # in the order in which they came
+            for name in routing.models:
+                claims.setdefault(name, fleet)
+        return claims
+
     def publish(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> None:
         """Write a table of what is ready, if it differs from the last. While the database does not answer, clients are
         known by the last table's keys."""
@@ -77,8 +98,13 @@ class Publisher:
         except DatabaseUnavailableError:
             pass
         version = 0 if self._last is None else self._last.version
-        there = list(ready)
-        models = tuple(model for _, routing in sorted(self._routings.items()) for model in routing.served(there))
+        there, claims = list(ready), self._claims()
+        models = tuple(
+            model
+            for fleet, routing in sorted(self._routings.items())
+            for model in routing.served(there)
+            if claims[model.routing.id] == fleet
+        )
         members = sorted({member.id for model in models for member in model.routing.members})
         executors = {instance: at for instance, _, at in there}
         addresses = {member: _address(member, executors) for member in members}
@@ -93,3 +119,11 @@ def _address(member: str, executors: Mapping[str, Mapping[str, Address]]) -> Add
     instance, _, executor = member.partition("/")
     at = executors[instance]
     return at[executor] if executor else next(iter(at.values()))  # an executor that is alone has no name there
+
+
+def unasked(taken: Mapping[str, str]) -> str:
+    """Say which models of a fleet clients do not reach, as another has their names (see `taken`); empty: none."""
+    return "; ".join(
+        f"clients do not reach its {model}, which is the name of a model of fleet {fleet}: give one of them another"
+        for model, fleet in sorted(taken.items())
+    )

@@ -106,7 +106,11 @@ class _Reader:
 
 def parse(text: str, file: str) -> Document:
     """Raises SpecError with the line for text that is not one YAML document of mappings, lists and scalars."""
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.reader.ReaderError as error:
+        line, what = text.count("\n", 0, error.position) + 1, f"{error.character:#06x}"
+        raise SpecError([SpecProblem(file, line, f"holds a character that is no text, {what}")]) from None
     try:
         node = loader.get_single_node()
         if node is None:

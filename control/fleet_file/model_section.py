@@ -95,7 +95,7 @@ class ModelSection(SpecSection):
     """A model of the catalogue, or the name of a registered one; in a spec file also the path of a Hugging Face
     config.json, relative to the file."""
     name: Name | None = None
-    """Name for clients, unique in the fleet. Default: the model's name."""
+    """Name for clients, unique among the fleets that serve. Default: the model's name."""
     slo: SloSection
     workload: str
     """A shape of prompt and output lengths that ships with Medley; in a spec file also the path of a trace file."""
@@ -150,7 +150,14 @@ def slos_of(document: Mapping[str, Any]) -> dict[str, SloSection]:
     """Return the objectives of a stored spec's models that have some, by the name that clients use. Raises ValueError,
     LookupError, TypeError or AttributeError for what is no spec any more."""
     return {
-        str(model.get("name") or model["model"]): SloSection.model_validate(model["slo"])
-        for model in document.get("models") or ()
-        if "slo" in model
+        name: SloSection.model_validate(model["slo"]) for name, model in _models_of(document).items() if "slo" in model
     }
+
+
+def served_names(document: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names that clients use for a stored spec's models. Raises as `slos_of`."""
+    return frozenset(_models_of(document))
+
+
+def _models_of(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {str(model.get("name") or model["model"]): model for model in document.get("models") or ()}

@@ -64,12 +64,17 @@ class TableKeeper:
             self._complain(str(error))
 
     async def _take(self, published: Published) -> None:
+        # A key that was revoked is refused at once, however long the tokenizers of the same table take.
+        self.access = None if published.access is None else {key.id: key for key in published.access}
         problems = []
         for served in published.models:
             try:
                 await self._load(served.tokenizer)
             except TokenizerError as error:
                 problems.append(f"model {served.routing.id} is not served: {error}")
+            except Exception as error:  # whatever its files hold, the other models are served
+                _log.exception("loading the tokenizer of %s failed", served.routing.id)
+                problems.append(f"model {served.routing.id} is not served: tokenizer {served.tokenizer}: {error!r}")
         if any(served.routing.policy == BY_SLACK for served in published.models):
             await asyncio.to_thread(compile_decisions)
         models = dict[str, ModelEntry]()
@@ -84,7 +89,6 @@ class TableKeeper:
                 entry.update(served, tokenizer)
             models[entry.id] = entry
         self._dispatcher.update(published, models)
-        self.access = None if published.access is None else {key.id: key for key in published.access}
         self.published = published
         self._taken(published)
         self._metrics.table_version.set(published.version)

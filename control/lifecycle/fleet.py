@@ -45,3 +45,9 @@ class FleetTarget:
     version: int = 0
     trouble: str = ""
     """Why the fleet cannot be planned or run now; empty: it can."""
+
+
+def may_serve(record: FleetRecord, target: FleetTarget | None) -> bool:
+    """Tell whether clients may reach models of the fleet: not while it ends, nor where it has only ever observed."""
+    acts = record.mode is not FleetMode.OBSERVE or (target is not None and bool(target.accepted))
+    return acts and not record.ending

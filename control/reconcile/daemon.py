@@ -41,7 +41,8 @@ from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.launch_check import LaunchCheck
 from control.reconcile.node_starts import NodeStarts, check_way_back
-from control.reconcile.reconciler import ReconcilePorts, Reconciler
+from control.reconcile.reconcile_ports import ReconcilePorts
+from control.reconcile.reconciler import Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
 from templates_lib.values.clouds import CLOUDS, LOCAL, OWNED

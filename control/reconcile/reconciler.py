@@ -3,69 +3,31 @@
 import logging
 import math
 import queue
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from control.cloud.errors import CloudError
 from control.db.budgets import Scope, StoredBudget
 from control.db.errors import DatabaseUnavailableError, StaleVersionError
-from control.db.leader import PostgresLeader
-from control.executor.node_start import NodeStart
-from control.fleet.effects import Effects
-from control.fleet.keeper import Keeper
 from control.fleet.order import FleetOrder
-from control.fleet.publisher import RoutingSink
-from control.hub.gang import Gang, gang_of
+from control.fleet.publisher import unasked
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 from control.lifecycle.fleet_event import RECONCILER, FleetEvent
 from control.lifecycle.history import PastTransition
-from control.planning.world import World
 from control.reconcile.decision import Verdict, decide
-from control.reconcile.fleet_planner import FleetPlanner, Solved
+from control.reconcile.fleet_planner import Solved
 from control.reconcile.fleet_state import FleetState
 from control.reconcile.ordering import fleet_order, routing
-from control.reconcile.stores import ReconcileStores
-from control.reconcile.tokenizers import AwaitedError, tokenizer_here
+from control.reconcile.reconcile_ports import ReconcilePorts
+from control.reconcile.tokenizers import AwaitedError
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Plan
-from templates_lib.values.template import ServingTemplate
 
 _log = logging.getLogger(__name__)
 
 _UNASKED = "cannot be asked"
-
-
-@dataclass(frozen=True, slots=True)
-class ReconcilePorts:
-    """Ports of a loop."""
-
-    stores: ReconcileStores
-    leader: PostgresLeader
-    planner: FleetPlanner
-    keeper: Keeper
-    publisher: RoutingSink
-    effects: Effects
-    clock: Callable[[], datetime]
-    monotonic: Callable[[], float] = time.monotonic
-    on_transition: Callable[[str, PastTransition], None] = lambda _, __: None
-    """Told of the fleet, and of a step in the life of an instance of it."""
-    starts: Mapping[str, NodeStart] = field(default_factory=dict)
-    overlaid: Mapping[str, NodeStart] = field(default_factory=dict)
-    """The same of fleets whose nodes join the overlay network."""
-    """Cloud → what a new node of it runs."""
-    reach: Callable[[World, Plan], None] = lambda _, __: None
-    """Makes sure of adapters for the clouds that a plan rents at. Raises ValueError for one that there is none for."""
-    preflight: Callable[[World, Plan], tuple[str, ...]] = lambda _, __: ()
-    """Looks at what a launch of a plan needs, and returns what would fail of it. May take seconds."""
-    gang: Callable[[ServingTemplate], Gang] = gang_of
-    """Function that makes the runs of a template's nodes. Raises UnplaceableError for a template that they cannot
-    run."""
-    tokenizer: Callable[[str], str] = tokenizer_here
-    """Function from where weights are to where gateways find their tokenizer. Raises AwaitedError, NoWeightsError."""
 
 
 class Reconciler:
@@ -126,7 +88,7 @@ class Reconciler:
         return self._has_read and self._ports.leader.is_lost
 
     def trouble(self) -> dict[str, str]:
-        """Fleet → why it cannot be planned or run now, of those that cannot."""
+        """Fleet → why it cannot be planned, run or asked now, of those that cannot."""
         return self._after[1]
 
     def is_settled(self) -> bool:
@@ -134,8 +96,9 @@ class Reconciler:
         return self._after[0]
 
     def _looked_at(self) -> tuple[bool, dict[str, str]]:
+        unreached = {name: unasked(taken) for name, taken in self._ports.publisher.taken().items()}
         troubles = {name: fleet.trouble for name, fleet in self._fleets.items() if fleet.trouble}
-        return self._leads and self._is_as_wanted(), troubles
+        return self._leads and self._is_as_wanted(), unreached | troubles
 
     def _is_as_wanted(self) -> bool:
         fleets = self._fleets.values()
@@ -380,9 +343,10 @@ class Reconciler:
             self._ports.publisher.serve(name, made)
 
     def _say(self) -> None:
-        """Put on record what keeps fleets from being planned or run."""
+        """Put on record what keeps fleets from being planned, run or asked."""
+        taken = self._ports.publisher.taken()
         for name, fleet in self._fleets.items():
-            trouble = "; ".join(filter(None, (fleet.trouble, self._stopped(fleet))))
+            trouble = "; ".join(filter(None, (fleet.trouble, self._stopped(fleet), unasked(taken.get(name, {})))))
             if trouble != fleet.target.trouble and (fleet.solved or trouble):
                 self._ports.stores.fleets.say(name, trouble)
                 fleet.target = replace(fleet.target, trouble=trouble)

@@ -22,7 +22,8 @@ from control.hub.gang import placed_gang
 from control.lifecycle.event import Event
 from control.lifecycle.fleet import FleetMode
 from control.reconcile.fleet_planner import FleetPlanner
-from control.reconcile.reconciler import ReconcilePorts, Reconciler
+from control.reconcile.reconcile_ports import ReconcilePorts
+from control.reconcile.reconciler import Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane_log import PlaneLog

@@ -93,6 +93,9 @@ class PlaneLog:
     def drop(self, fleet: str) -> None:  # noqa: ARG002
         self._routing = None
 
+    def taken(self) -> Mapping[str, Mapping[str, str]]:
+        return {}  # there is one fleet
+
     def publish(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> None:
         there = [(name, what) for name, what, _ in ready]
         routing = self._routing

@@ -35,7 +35,8 @@ from control.planning.world import World, read_world
 from control.reconcile.fleet_planner import Solved
 from control.reconcile.live_planner import live_planner
 from control.reconcile.ordering import UnrunnableError, weights_of
-from control.reconcile.reconciler import ReconcilePorts, Reconciler
+from control.reconcile.reconcile_ports import ReconcilePorts
+from control.reconcile.reconciler import Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
 from control.simulator.attainment import SimulatedAttainment

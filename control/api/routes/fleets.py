@@ -19,6 +19,7 @@ from control.api.text import PathName, QueryText
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.registered_models import PostgresModels
+from control.fleet_file.problem import SpecError
 from control.given_name import NAME_PATTERN
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 
@@ -64,7 +65,7 @@ class Fleet(BaseModel):
     name: str
     project: str
     mode: FleetMode
-    spec: dict[str, Any]
+    spec: dict[str, Any] = Field(description="Empty: what is stored cannot be read any more; `trouble` says why.")
     version: int
     ending: bool = Field(description="Its instances are drained; it is gone with the last of them.")
     updated_at: str
@@ -137,5 +138,9 @@ def _tagged(database: Database, record: FleetRecord, response: Response) -> Flee
 
 def _shown(record: FleetRecord, target: FleetTarget | None) -> Fleet:
     target = target or FleetTarget(record.name)
-    plan, spec = FleetPlan.model_validate(target), document_of(record.spec)
-    return Fleet(**asdict(record) | {"spec": spec, "plan": plan, "trouble": target.trouble})
+    plan, trouble = FleetPlan.model_validate(target), target.trouble
+    try:
+        spec = document_of(record.spec)
+    except SpecError as error:  # of an earlier release, or damaged: the other fleets are listed all the same
+        spec, trouble = {}, trouble or f"its spec cannot be read any more: {error}"
+    return Fleet(**asdict(record) | {"spec": spec, "plan": plan, "trouble": trouble})

@@ -1,6 +1,5 @@
 """Instances: what runs where, how busy it is; and draining one."""
 
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import Query
@@ -20,20 +19,17 @@ from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
 from control.fleet.instance_view import InstanceView
 from control.fleet.live_instances import views
-from control.lifecycle.held_node import HeldNode
+from control.fleet.node_logs import node_log
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from templates_lib.values.clouds import LOCAL
 
 router = api_router("instances")
 TailBytes = Annotated[int, Query(ge=1, le=1 << 18, description="Bytes of each node's log.")]
 
 
-_PLACES = ("control/local-cloud/logs", "up/local-cloud/logs")
-"""Folders below the home of Medley: of `medley reconcile` and of `medley up`."""
-
-
 class NodeLog(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
     node: str
     place: int = Field(description="Which of the instance's nodes it is.")
     text: str = Field(description="The end of its output; empty where it is not here.")
@@ -95,7 +91,8 @@ def get_logs(instance: InstanceId, services: ServicesOf, tail_bytes: TailBytes =
     """The end of the log of each of its nodes, where the node is on this machine; else where to look."""
     PostgresInstances(services.database).load(instance)
     held = PostgresNodes(services.database).of_instance(instance)
-    return Items(items=[node_log(services.home, held[place], tail_bytes) for place in sorted(held)])
+    logs = (node_log(services.home, held[place], tail_bytes) for place in sorted(held))
+    return Items(items=[NodeLog.model_validate(each) for each in logs])
 
 
 @router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))
@@ -111,25 +108,3 @@ def _view(database: Database, instance: str) -> InstanceView:
     if not records:
         PostgresInstances(database).load(instance)  # says what is near
     return next(iter(views(database, records)))
-
-
-def node_log(home: Path, held: HeldNode, tail_bytes: int) -> NodeLog:
-    """Read the end of a node's log on this machine, where the local cloud keeps it after the node is gone, too. Bytes
-    that are no UTF-8 are replaced: whatever a process wrote, it can be shown."""
-    if held.cloud != LOCAL:
-        return _missing(held, f"node {held.name} is a machine of {held.cloud}: its log is there")
-    for place in _PLACES:
-        path = home / place / f"{held.name}.log"
-        try:
-            with path.open("rb") as file:
-                size = file.seek(0, 2)
-                file.seek(max(0, size - tail_bytes))
-                text = file.read(tail_bytes).decode(errors="replace")
-        except OSError:
-            continue
-        return NodeLog(node=held.name, place=held.place, text=text, size_bytes=size, missing="")
-    return _missing(held, f"the log of node {held.name} is on the machine whose `medley reconcile` launched it")
-
-
-def _missing(held: HeldNode, why: str) -> NodeLog:
-    return NodeLog(node=held.name, place=held.place, text="", size_bytes=0, missing=why)

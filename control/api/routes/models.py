@@ -170,7 +170,7 @@ def _users(database: Database, model: str) -> list[str]:
     for fleet in PostgresFleets(database).all():
         try:
             named = [each.get("model") for each in document_of(fleet.spec).get("models", [])]
-        except SpecError:
+        except (SpecError, AttributeError, TypeError):  # it cannot be planned, and says so elsewhere
             continue
         if model in named:
             found.append(fleet.name)

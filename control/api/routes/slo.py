@@ -17,6 +17,7 @@ from control.db.slo_samples import PostgresSloSamples, SloSample, added
 from control.fleet.kept_promises import KeptPromise, kept_promises
 from control.fleet_file.model_section import SloSection, slos_of
 from control.ledger.period import Period
+from control.lifecycle.fleet import may_serve
 from policies.attainment import burn_rate, share_within
 
 router = api_router("slo")
@@ -105,9 +106,13 @@ def get_slo(
     Needs `medley api --gateway URL`: without it nothing is observed. Where an objective grows with the prompt, its part
     for an empty one counts.
     """
-    slos = slos_of(document_of(PostgresFleets(services.database).load(fleet).spec))
+    fleets = PostgresFleets(services.database)
+    record = fleets.load(fleet)
+    slos = slos_of(document_of(record.spec))
     span = period(since, until, services.clock(), timedelta(hours=1))
-    samples = PostgresSloSamples(services.database).read(list(slos), span.since, span.until)
+    # What was observed is by a model's name, and of the fleet that serves it.
+    own = list(slos) if may_serve(record, fleets.target(fleet)) else []
+    samples = PostgresSloSamples(services.database).read(own, span.since, span.until)
     promises = kept_promises(services.database, fleet, span.since, span.until)
     return FleetSlo(
         models=[

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pydantic import BaseModel, Field
 
 from control.api.documented import problems
+from control.api.fleet_document import document_of
 from control.api.guarded_route import ServicesOf, api_router
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
@@ -16,7 +17,6 @@ from control.fleet.fleet_status import FleetStatus
 from control.fleet.instance_view import InstanceView
 from control.fleet.live_instances import instance_views
 from control.fleet.recorded_statuses import fleet_statuses
-from control.fleet_file.document import parse
 from control.fleet_file.reconcile_section import ReconcileSection
 from control.lifecycle.fleet import FleetRecord
 from control.market.cloud_status import CloudStatus, cloud_statuses
@@ -31,7 +31,8 @@ class LastSolve:
     """Empty: it was not planned yet."""
     planned_at: datetime | None
     again_by: datetime | None
-    """The latest time, where a control plane runs: it plans at once when something has changed."""
+    """The latest time, where a control plane runs: it plans at once when something has changed. None where it was not
+    planned yet, or its spec cannot be read any more."""
     usd_per_hour: float
     summary: PlanSummary | None
 
@@ -88,6 +89,14 @@ def _last(record: FleetRecord, plans: PostgresPlanList) -> LastSolve:
     if not found:
         return LastSolve(record.name, "", None, None, 0.0, None)
     (last,) = found
-    settings = ReconcileSection.model_validate(parse(record.spec, "spec").value.get("reconcile") or {})
-    again_by = last.created_at + timedelta(minutes=settings.replan_minutes)
+    minutes = _replan_minutes(record.spec)
+    again_by = None if minutes is None else last.created_at + timedelta(minutes=minutes)
     return LastSolve(record.name, last.id, last.created_at, again_by, last.usd_per_hour, last.summary)
+
+
+def _replan_minutes(spec: str) -> float | None:
+    """Return None for a spec that cannot be read any more: it is planned when it was mended."""
+    try:
+        return ReconcileSection.model_validate(document_of(spec).get("reconcile") or {}).replan_minutes
+    except ValueError:
+        return None

@@ -96,6 +96,26 @@ def test_a_model_that_serves_goes_only_when_it_is_confirmed(act: ActionContext, 
     assert end_fleet(act, "chat", None).draining == 1
 
 
+def test_a_name_of_a_model_leads_to_one_fleet(act: ActionContext, chat: FleetRecord) -> None:
+    """Clients name the model and nothing else."""
+    with pytest.raises(NotNowError, match="chat"):
+        apply_spec(act, wanted(FleetMode.APPROVE, name="second"), None)
+    observed = apply_spec(act, wanted(name="second"), None)
+    with pytest.raises(NotNowError, match="chat"):
+        set_mode(act, "second", FleetMode.AUTO)
+    assert PostgresFleets(act.database).load("second") == observed
+    model = spec()["models"][0] | {"name": "another"}
+    renamed = apply_spec(act, wanted(FleetMode.AUTO, name="second", models=[model]), observed)
+    assert renamed.mode is FleetMode.AUTO
+    with pytest.raises(NotNowError, match="second"):
+        apply_spec(act, wanted(models=[model]), chat)
+
+
+def test_a_fleet_that_only_observes_keeps_no_name_from_others(act: ActionContext) -> None:
+    apply_spec(act, wanted(), None)
+    assert apply_spec(act, wanted(FleetMode.AUTO, name="second"), None).mode is FleetMode.AUTO
+
+
 def test_what_serves_long_prompts_stays_with_its_app() -> None:
     model = spec()["models"][0]
     limited = wanted(models=[model | {"slo": model["slo"] | {"max_prompt_tokens": 400}}])

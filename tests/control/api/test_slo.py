@@ -50,7 +50,9 @@ class Gateway:
 
 
 def test_attainment_is_what_gateways_measured(operator: Api, database: Database) -> None:
-    operator.post("/fleets", {"spec": spec()})  # 60 s to the first token, 6 s a token, at the 95th percentile
+    operator.post(
+        "/fleets", {"spec": spec(), "mode": "approve"}
+    )  # 60 s to the first token, 6 s a token, at the 95th percentile
     minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=10)
     gateway = Gateway()
     gateway.answered(100, 100)  # before anybody looked
@@ -93,7 +95,7 @@ def test_attainment_is_what_gateways_measured(operator: Api, database: Database)
 
 
 def test_an_objective_that_is_missed_is_an_alert_until_its_fleet_is_gone(operator: Api, database: Database) -> None:
-    operator.post("/fleets", {"spec": spec()})
+    operator.post("/fleets", {"spec": spec(), "mode": "approve"})
     now = datetime.now(UTC)
     minute, late = now.replace(second=0, microsecond=0), LatencyHistogram((60.0, None), (88.0, 12.0))
     in_time = LatencyHistogram((6.0, None), (96.0, 4.0))
@@ -109,7 +111,7 @@ def test_an_objective_that_is_missed_is_an_alert_until_its_fleet_is_gone(operato
 
 
 def test_what_is_promised_stands_beside_what_is_kept(operator: Api, database: Database) -> None:
-    operator.post("/fleets", {"spec": spec()})
+    operator.post("/fleets", {"spec": spec(), "mode": "approve"})
     (model,) = operator.get("/fleets/chat/slo").json()["models"]
     assert model["promises"] == []  # nothing is planned yet
     prefill, decode, now = f"{MODEL}/prefill", f"{MODEL}/decode", datetime.now(UTC)

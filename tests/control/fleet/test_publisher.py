@@ -1,6 +1,7 @@
 """The routing table on disk: written when it says something new, kept through damage and without a database."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from control.access.role import Role
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.fleet.publisher import Publisher
+from control.fleet.routing import Routing
 from control.gateway.published import read_published
 from policies.priority import Priority
-from tests.control.fleet.test_routing import PREFILL, ready, routing
+from tests.control.fleet.test_routing import PLAN, PREFILL, ready, routing
 from tests.control.lifecycle.worlds import START
 
 DEAD = Database(create_engine("postgresql+psycopg://127.0.0.1:1/none", connect_args={"connect_timeout": 1}), "nowhere")
@@ -45,6 +47,24 @@ def test_a_version_is_for_what_is_new(publisher: Callable[..., Publisher], tmp_p
     assert read_published(table).version == 2
     another.publish(())
     assert read_published(table).version == 3
+
+
+def test_of_two_fleets_with_a_model_of_one_name_the_first_keeps_it_and_nobody_else_is_touched(
+    publisher: Callable[..., Publisher], tmp_path: Path
+) -> None:
+    def table() -> dict[str, str]:
+        one.publish(ready(PREFILL))
+        return {model.routing.id: model.fleet for model in read_published(tmp_path / "table.json").models}
+
+    one, own = publisher(), routing().models["chat"]
+    assert one.taken() == {}
+    one.serve("another", Routing(PLAN, {"chat": replace(own, fleet="another"), "more": replace(own, fleet="another")}))
+    one.serve("fleet", Routing(PLAN, {"chat": replace(own, fleet="fleet")}))  # a plan of its own later
+    assert table() == {"chat": "fleet", "more": "another"}
+    assert one.taken() == {"another": {"chat": "fleet"}}
+    one.drop("fleet")
+    assert table() == {"chat": "another", "more": "another"}
+    assert one.taken() == {}
 
 
 def test_tokens_that_work_are_let_in_and_others_are_not(

@@ -38,7 +38,8 @@ from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
 from control.reconcile.node_starts import engines_at
 from control.reconcile.promises_kept import MeasuredCorrections
-from control.reconcile.reconciler import ReconcilePorts, Reconciler
+from control.reconcile.reconcile_ports import ReconcilePorts
+from control.reconcile.reconciler import Reconciler
 from control.reconcile.stores import ReconcileStores
 from templates_lib.values.plan import Plan
 from tests.control.cloud.fake_cloud import FakeCloud

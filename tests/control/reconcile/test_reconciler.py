@@ -207,6 +207,22 @@ def test_a_fault_of_our_own_blames_no_offer_stops_launches_and_is_said_until_it_
     assert len(place.events("launches.stopped")) == len(place.events("launches.resumed")) == 1
 
 
+def test_two_fleets_with_a_model_of_one_name_leave_the_loop_at_work_for_all(place: Place) -> None:
+    """Actions refuse it; what was stored before they did, or by two people at once, must not end the loop."""
+    place.put(spec())
+    place.put(spec("other", model="chat-model"), name="other")
+    plane = Plane(place)
+    plane.until_settled()
+    (model,) = read_published(plane.table).models
+    assert model.fleet == "chat"
+    assert "chat-model" in place.fleets.target("other").trouble
+    assert place.fleets.target("chat").trouble == ""
+    place.put(spec("other"), name="other")
+    plane.until_settled()
+    assert {each.fleet for each in read_published(plane.table).models} == {"chat", "other"}
+    assert place.fleets.target("other").trouble == ""
+
+
 def test_a_spec_that_cannot_be_planned_is_said_and_what_runs_goes_on(place: Place) -> None:
     place.put(spec())
     plane = Plane(place)

@@ -1,0 +1,82 @@
+"""What a gateway takes of a table: all models that it can serve, whatever is wrong with the rest, and keys at once."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agents.channels.keys import KeyPair
+from bench.text_tables import text_model
+from control.gateway.dispatcher import Dispatcher
+from control.gateway.metrics import GatewayMetrics
+from control.gateway.published import AccessKey, Published, PublishedModel, write_published
+from control.gateway.settings import GatewaySettings
+from control.gateway.table_keeper import TableKeeper
+from tests.control.gateway.world import byte_tokenizer
+
+KEY = AccessKey("0123456789ab", "0" * 64, "default", None, None)
+
+
+def kept(path: Path, scenario: Callable[[TableKeeper], Awaitable[None]]) -> None:
+    async def run() -> None:
+        metrics = GatewayMetrics()
+        dispatcher = Dispatcher(KeyPair.generate(), GatewaySettings(), metrics, lambda _: None)
+        await scenario(TableKeeper(path, dispatcher, metrics, lambda _: None))
+
+    asyncio.run(run())
+
+
+def publish(path: Path, version: int, tokenizers: dict[str, Path], *keys: AccessKey) -> None:
+    models = tuple(PublishedModel(text_model(name), str(at), 1000, 0) for name, at in tokenizers.items())
+    write_published(path, Published(version, {}, models, keys))
+
+
+@pytest.mark.parametrize(
+    "config", [{"chat_template": ["no", "pairs"]}, {"chat_template": "{% if %}"}, [], {"bos_token": 7}]
+)
+def test_odd_files_of_one_model_leave_the_rest_of_the_table_in_force(tmp_path: Path, config: object) -> None:
+    good, odd = byte_tokenizer(tmp_path / "good"), byte_tokenizer(tmp_path / "odd")
+    (odd / "tokenizer_config.json").write_text(json.dumps(config))
+    publish(tmp_path / "table.json", 1, {"good": good, "odd": odd}, KEY)
+
+    async def scenario(keeper: TableKeeper) -> None:
+        await keeper.look()
+        assert keeper.published is not None
+        assert "good" in keeper._dispatcher.models
+        assert set(keeper.access or ()) == {KEY.id}
+        assert ("odd" in keeper.problem) == ("odd" not in keeper._dispatcher.models)
+
+    kept(tmp_path / "table.json", scenario)
+
+
+def test_a_revoked_key_is_refused_while_a_tokenizer_of_the_same_table_is_still_being_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, slow = byte_tokenizer(tmp_path / "good"), byte_tokenizer(tmp_path / "slow")
+    table, begun, may_end = tmp_path / "table.json", threading.Event(), threading.Event()
+    publish(table, 1, {"good": good}, KEY)
+
+    async def scenario(keeper: TableKeeper) -> None:
+        await keeper.look()
+        load = keeper._load
+
+        async def load_slowly(path: str) -> None:
+            if path == str(slow):
+                begun.set()
+                await asyncio.to_thread(may_end.wait, 60)
+            await load(path)
+
+        monkeypatch.setattr(keeper, "_load", load_slowly)
+        publish(table, 2, {"good": good, "slow": slow})
+        looking = asyncio.create_task(keeper.look())
+        assert await asyncio.to_thread(begun.wait, 60)
+        assert keeper.access == {}
+        may_end.set()
+        await looking
+        assert keeper.published is not None
+        assert keeper.published.version == 2
+
+    kept(table, scenario)
