@@ -30,6 +30,10 @@ class KvBlob:
         self._chunks = 0
         """Added."""
         self._end_layer = told.first_layer + told.layers
+        facts = engine.facts
+        self._token_bytes = 2 * facts.kv_heads * facts.head_dim * facts.dtype.itemsize
+        """Of one layer."""
+        self._least_bytes = min(settings.least_bytes, settings.chunk_bytes)
         self._span = range(0)
         """Tokens that are being cut, in layers before `_layer` they are."""
         self._layer = self._end_layer
@@ -67,6 +71,21 @@ class KvBlob:
             self._add(self._cut.popleft())
         return self._blob.take(_TARGET, self, index, 0)
 
+    def is_due(self) -> bool:
+        """Whether more is computed that is to be sent now. For the engine's thread, while the link's thread changes what
+        this looks at: what it misses amid a step, it sees at the end of it."""
+        if self.is_complete:
+            return False
+        told, now = self._told, self._engine.computed(self.run)
+        if now.tokens >= now.reach:
+            return True
+        begun = self._layer < self._end_layer
+        begin, layer = (self._span.start, self._layer) if begun else (self._span.stop, told.first_layer)
+        return self._is_enough(min(now.end_layer, self._end_layer) - layer, min(now.reach, told.tokens) - begin)
+
+    def _is_enough(self, layers: int, tokens: int) -> bool:
+        return layers * tokens * self._token_bytes >= self._least_bytes
+
     def _add(self, part: KvPart) -> None:
         self._missing -= part.layers * part.tokens
         self._chunks += 1
@@ -86,7 +105,7 @@ class KvBlob:
             self._span, self._layer = range(end, min(reach, told.tokens)), told.first_layer
         is_whole = now.tokens >= self._span.stop
         layers = (self._end_layer if is_whole else min(now.end_layer, self._end_layer)) - self._layer
-        if layers < 1:
+        if layers < 1 or not (is_whole or self._is_enough(layers, len(self._span))):
             return False
         chunk_bytes = self._settings.chunk_bytes
         self._cut.extend(cut(self._engine, told.tokens, self._layer, layers, chunk_bytes, self._span))

@@ -34,7 +34,7 @@ class KvSender:
         self._link = ReopenedLink(
             link, lambda epoch, reason: broken(KvLinkBroken(link, epoch, self._has_progressed, reason[:1000]))
         )
-        engine.watchers.add(self._wake)
+        engine.watchers.add(self._look)
 
     def open(self, order: OpenKvLink) -> None:
         name, at = f"kv {order.link} {order.epoch}", (order.rendezvous_host, order.rendezvous_port)
@@ -55,11 +55,16 @@ class KvSender:
                 self._blobs.pop(target_run, None)
 
     def close(self) -> None:
-        self._engine.watchers.discard(self._wake)
+        self._engine.watchers.discard(self._look)
         self._link.close()
 
+    def _look(self) -> None:
+        """More is computed: on the engine's thread, which is not to wait for one that finds nothing to send."""
+        if any(blob.is_due() for blob in tuple(self._blobs.values())):
+            self._wake()
+
     def _wake(self) -> None:
-        if self._blobs and not self._has_news:
+        if not self._has_news:
             with self._link.changed:
                 self._has_news = True
                 self._link.changed.notify_all()

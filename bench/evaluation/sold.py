@@ -7,8 +7,8 @@ within both objectives, in simulations with seeds that no certificate has seen. 
 replicas of one GPU type, of several sizes of node; Homo-joint's replicas are of one size as well.
 
 Supply, balanced and skewed: three times what any method needs (`availability-*-normal.csv`). Scarce: GPUs by region and
-type by a seeded draw, as many in all as the greedy Homo baseline would rent for throughput at 1.25 (core) or 1.75
-(extended) times the demand: no solver says how many that is.
+type by a seeded draw, as few in all as let the greedy Homo baseline serve 1.25 (core) or 1.75 (extended) times the
+demand for throughput: no solver says how many that is.
 
 The bar: no other method that serves as much costs less.
 """
@@ -28,7 +28,7 @@ from bench.evaluation.goodput_cost import goodput
 from bench.evaluation.methods import METHODS, NAMES, TIMED, WrongPlanError, checked_plan
 from bench.evaluation.scale_down import scale_demand
 from bench.evaluation.table import Table
-from bench.extracts.make_availability import MARGIN, drawn_pattern, facts_of, scaled
+from bench.extracts.make_availability import MARGIN, STEPS, drawn_pattern, facts_of, scaled
 from bench.scenarios import SetUp, with_supply
 from control.allocator import solve
 from control.checker import check
@@ -83,21 +83,24 @@ def sold(campaign: Campaign, setup: str, kind: str) -> Snapshot:
     made = campaign.promised(setup)
     if kind != "scarce":
         return _sold(market(made, kind))
-    snapshot, plain = _sold(made.snapshot), campaign.set_up(setup)
-    wanted = scale_demand(_sold(plain.snapshot), 1 + MARGIN[setup])
-    greedy = baseline("homo")(wanted, plain.templates.library, solve)
-    gpus = sum(offer.nodes * _gpus(offer.node_config) for offer in greedy.offers)
-    pattern = drawn_pattern(snapshot)
-    scale = gpus / sum(nodes * _gpus(config) for (_, config, _), nodes in pattern.items())
-    return with_supply(snapshot, facts_of(scaled(pattern, scale), snapshot))
+    plain, snapshot = campaign.set_up(setup), _sold(made.snapshot)
+    wanted, pattern = scale_demand(_sold(plain.snapshot), 1 + MARGIN[setup]), drawn_pattern(snapshot)
+
+    def serves(scale: float) -> bool:
+        supply = with_supply(wanted, facts_of(scaled(pattern, scale), wanted))
+        return not baseline("homo")(supply, plain.templates.library, solve).unmet
+
+    low, high = 0.0, 1.0
+    while not serves(high):
+        low, high = high, 2 * high
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if serves(middle) else (middle, high)
+    return with_supply(snapshot, facts_of(scaled(pattern, high), snapshot))
 
 
 def _sold(snapshot: Snapshot) -> Snapshot:
     return versioned(replace(snapshot, offers=tuple(offer for offer in snapshot.offers if not offer.derived)))
-
-
-def _gpus(config: str) -> int:
-    return int(config.partition(":")[2].partition("/")[0])
 
 
 def kept(made: SetUp, snapshot: Snapshot, method: str, seeds: tuple[int, ...]) -> Kept:

@@ -84,7 +84,7 @@ def requests_per_s(held: Sequence[Part], served: ServedModel) -> float:
     return min(part.units_per_s / mean[part.leg] for part in held)
 
 
-def _single(*kinds: str) -> Callable[[Promise], bool]:
+def _nodes(*kinds: str) -> Callable[[Promise], bool]:
     """One node of each of these kinds, a stage each."""
 
     def fits(promise: Promise) -> bool:
@@ -104,12 +104,12 @@ def _peers(promise: Promise) -> bool:
 
 
 SHAPES: dict[str, tuple[tuple[Phase, Callable[[Promise], bool]], ...]] = {
-    "one": ((Phase.AGGREGATED, _single("local-large")),),
+    "one": ((Phase.AGGREGATED, _nodes("local-large")),),
     "stages": ((Phase.AGGREGATED, _uneven),),
     "peers": ((Phase.AGGREGATED, _peers),),
     "disaggregated": (
-        (Phase.PREFILL, _single("local-large")),
-        (Phase.DECODE, _single("local-medium", "local-small")),
+        (Phase.PREFILL, _nodes("local-large")),
+        (Phase.DECODE, _nodes("local-small", "local-small")),
     ),
 }
 """Phase of each instance, and which of its templates may be taken."""

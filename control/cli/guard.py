@@ -8,7 +8,6 @@ from functools import wraps
 from typing import Any, ClassVar, ParamSpec, TypeVar, cast
 
 import typer
-from click import Context, HelpFormatter
 from typer.core import TyperGroup
 from typer.models import CommandFunctionType
 
@@ -63,7 +62,7 @@ class Sections(TyperGroup):
     SECTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Title → commands, in their order. Those that are in none follow under a title of their own."""
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # typer's own click's, which it does not export
         named = {name for names in self.SECTIONS.values() for name in names}
         rest = tuple(name for name in self.list_commands(ctx) if name not in named)
         for title, names in (*self.SECTIONS.items(), ("Commands", rest)):

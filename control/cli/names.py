@@ -47,7 +47,7 @@ def workloads(output: OutputOption = Output.TABLE) -> None:
     """List the shapes of prompts and answers that ship with Medley."""
     from templates_lib.load.shapes import catalogue
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "workload": facts.id,
             "mean_prompt_tokens": facts.full.mean_prompt_tokens,
@@ -80,7 +80,7 @@ def gpus(output: OutputOption = Output.TABLE) -> None:
 
     markets = (Market.ON_DEMAND, Market.SPOT)
     quotes = ShippedOffers([Selection(cloud, markets=markets) for cloud in sorted(regions_by_cloud())]).fetch()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, gpu in load_gpus().items():
         own = [(o, quotes.configs[o.node_config]) for o in quotes.offers if quotes.configs[o.node_config].gpu == name]
         least = {m: min((o.usd_per_hour / c.gpu_count for o, c in own if o.market is m), default=None) for m in markets}
