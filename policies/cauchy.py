@@ -97,7 +97,8 @@ def _choose(snapshot: Snapshot, combos: dict[str, list[Combo]]) -> tuple[list[tu
     for demand in snapshot.demand:
         if demand.requests_per_s <= 0:
             continue
-        best = min((c.usd_per_request for c in combos[demand.key]), default=1.0)
+        # Where a machine of one's own costs nothing, costs of this model are relative to nothing: dollars as they are.
+        best = min((c.usd_per_request for c in combos[demand.key]), default=1.0) or 1.0
         row = {program.add(UNMET_WEIGHT * 10.0**demand.priority, upper=demand.requests_per_s, integer=False): 1.0}
         for combo in combos[demand.key]:
             limit = ceil(demand.requests_per_s / combo.requests_per_s)

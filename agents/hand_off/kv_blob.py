@@ -72,8 +72,8 @@ class KvBlob:
         return self._blob.take(_TARGET, self, index, 0)
 
     def is_due(self) -> bool:
-        """Whether more is computed that is to be sent now. For the engine's thread, while the link's thread changes what
-        this looks at: what it misses amid a step, it sees at the end of it."""
+        """Whether more is computed that is to be sent now. For the engine's thread, while the link's thread changes
+        what this looks at: what it misses amid a step, it sees at the end of it."""
         if self.is_complete:
             return False
         told, now = self._told, self._engine.computed(self.run)

@@ -89,6 +89,17 @@ def test_homo_serves_by_priority_when_models_want_the_same_nodes() -> None:
 
 
 @pytest.mark.parametrize("policy", [plan_homo, plan_cauchy])
+@pytest.mark.parametrize("settings", [PAPER, ZONES])
+def test_machines_that_cost_nothing_are_taken(policy, settings) -> None:
+    offers = [offer("L40S:1/n25", ZONE, 0.0, 3), offer("L4:1/n10", ZONE, 0.0, 100)]
+    given = snapshot(offers, ROUTES, {"big": 10.0, "small": 5.0}, settings=settings)
+    plan = policy(given, LIBRARY, unused_solver)
+    assert check(plan, given) == ()
+    assert not plan.unmet
+    assert plan.usd_per_hour == 0
+
+
+@pytest.mark.parametrize("policy", [plan_homo, plan_cauchy])
 def test_a_baseline_never_takes_more_than_a_pool_allows(policy) -> None:
     pool = SupplyPool("l4", 3.0, "vCPU", {"aws/z1/vm-L4:1/n10/on-demand": 1.0, "aws/z2/vm-L4:1/n10/on-demand": 1.0})
     view = world({"small": 40.0}, ZONES, pools=[pool])
