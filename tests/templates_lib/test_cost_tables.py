@@ -1,5 +1,6 @@
 """Measured kernel tables: what is read of the package, and that times stay between what was measured."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from templates_lib.values.hardware import load_gpus, node_config_from_id
 from templates_lib.values.node_config import NodeConfig
 from tests.templates_lib.test_cost_validation import row
 
+PACKAGE = "aiconfigurator_core"
 GEMM = {"gemm_dtype": ["bfloat16"] * 5, "m": [1, 64, 1, 64, 64], "n": [128, 128, 256, 256, 128], "k": [64] * 5,
         "latency": [0.01, 0.02, 0.03, 0.05, 0.015], "kernel_source": ["a", "a", "a", "a", "b"]}  # fmt: skip
 EXPERTS = {"moe_dtype": ["bfloat16"] * 3, "hidden_size": [64] * 3, "inter_size": [32] * 3, "topk": [2] * 3,
@@ -57,9 +59,12 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelTa
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: aiconfigurator-core\nVersion: 9.9\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:  # the real one, of another test
+        monkeypatch.delitem(sys.modules, name)
     kernel_tables.cache_clear()
     yield kernel_tables("l40s", "vllm")
     kernel_tables.cache_clear()
+    sys.modules.pop(PACKAGE, None)
 
 
 def test_the_newest_release_is_read_and_of_several_kernels_the_fastest(tables: KernelTables) -> None:
