@@ -3,29 +3,24 @@ between, behind a tag or not."""
 
 from collections.abc import Collection
 
+from control.gateway.answer_formats.held_text import HeldText
 from control.gateway.answer_formats.json_call import JsonCall
 from control.gateway.answer_formats.parsed import Parsed
 
 _TAG = "<|python_tag|>"
 
 
-class BareCalls:
+class BareCalls(HeldText):
     def __init__(self, names: Collection[str]) -> None:
         """`names`: of the tools, as JSON that names none of them is an answer like any other."""
+        super().__init__()
         self._names = names
-        self._held = ""
-        self._calls = 0
         self._call: JsonCall | None = None
         self._is_text = False
 
-    def push(self, text: str) -> Parsed:
-        self._held += text
-        parsed = Parsed()
-        while True:
-            before = self._held, self._call
-            parsed += self._next()
-            if (self._held, self._call) == before:
-                return parsed
+    @property
+    def _state(self) -> object:
+        return self._call
 
     def flush(self) -> Parsed:
         held, self._held = self._held, ""

@@ -5,6 +5,7 @@ A message is `<|channel|>NAME [to=RECIPIENT] ...<|message|>TEXT<|end|>`; the nex
 
 import re
 
+from control.gateway.answer_formats.held_text import HeldText
 from control.gateway.answer_formats.parsed import CallDelta, Parsed, held_back
 
 _MESSAGE, _START = "<|message|>", "<|start|>"
@@ -13,23 +14,13 @@ _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.\-]+)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 
 
-class Harmony:
+class Harmony(HeldText):
     def __init__(self) -> None:
-        self._held = ""
-        self._calls = 0
+        super().__init__()
         self._header: str | None = ""
         """So far, of the message that begins; None inside one."""
         self._channel = "final"
         self._recipient = ""
-
-    def push(self, text: str) -> Parsed:
-        self._held += text
-        parsed = Parsed()
-        while True:
-            before = self._held
-            parsed += self._next()
-            if self._held == before:
-                return parsed
 
     def flush(self) -> Parsed:
         held, self._held = self._held, ""

@@ -1,5 +1,6 @@
 """Calls of Mistral's models behind `[TOOL_CALLS]`: a list of objects, or, of newer ones, `name[ARGS]{...}` for each."""
 
+from control.gateway.answer_formats.held_text import HeldText
 from control.gateway.answer_formats.json_call import JsonCall
 from control.gateway.answer_formats.json_span import JsonSpan
 from control.gateway.answer_formats.parsed import CallDelta, Parsed, held_back
@@ -8,10 +9,9 @@ _START, _ARGUMENTS = "[TOOL_CALLS]", "[ARGS]"
 _CALL_ID = "[CALL_ID]"
 
 
-class ListedCalls:
+class ListedCalls(HeldText):
     def __init__(self) -> None:
-        self._held = ""
-        self._calls = 0
+        super().__init__()
         self._is_list = False
         self._is_behind = False
         """Behind the start of calls."""
@@ -19,14 +19,9 @@ class ListedCalls:
         self._span: JsonSpan | None = None
         """Of the arguments of a call whose name comes before them."""
 
-    def push(self, text: str) -> Parsed:
-        self._held += text
-        parsed = Parsed()
-        while True:
-            before = self._held, self._call, self._span
-            parsed += self._next()
-            if (self._held, self._call, self._span) == before:
-                return parsed
+    @property
+    def _state(self) -> object:
+        return self._call, self._span
 
     def flush(self) -> Parsed:
         held, self._held = self._held, ""

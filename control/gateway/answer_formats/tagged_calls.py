@@ -1,27 +1,22 @@
 """Calls of Hermes, Qwen and SmolLM, between tags: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
 
+from control.gateway.answer_formats.held_text import HeldText
 from control.gateway.answer_formats.json_call import JsonCall
 from control.gateway.answer_formats.parsed import Parsed, held_back
 
 _START, _END = "<tool_call>", "</tool_call>"
 
 
-class TaggedCalls:
+class TaggedCalls(HeldText):
     def __init__(self) -> None:
-        self._held = ""
-        self._calls = 0
+        super().__init__()
         self._call: JsonCall | None = None
         self._is_behind = False
         """Behind a call: white space to the next one, or to text, is none of the answer's."""
 
-    def push(self, text: str) -> Parsed:
-        self._held += text
-        parsed = Parsed()
-        while True:
-            before = self._held, self._call
-            parsed += self._next()
-            if (self._held, self._call) == before:
-                return parsed
+    @property
+    def _state(self) -> object:
+        return self._call
 
     def flush(self) -> Parsed:
         held, self._held = self._held, ""
