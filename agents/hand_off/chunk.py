@@ -41,14 +41,19 @@ class ChunkHeader:
             raise BadPieceError(str(error)) from error
 
 
+def token_bytes(engine: KvStore) -> int:
+    """Bytes that one layer keeps of one token: keys and values of the heads that are held."""
+    facts = engine.facts
+    return 2 * facts.kv_heads * facts.head_dim * facts.dtype.itemsize
+
+
 def cut(
     engine: KvStore, tokens: int, first_layer: int, layers: int, chunk_bytes: int, span: range | None = None
 ) -> Iterator[KvPart]:
     """Cuts what `layers` from `first_layer` on keep of `tokens` tokens, or of those in `span`, each position of each
     layer once, into chunks of at most `chunk_bytes`, and of whole blocks where a chunk has room for one. Raises
     ValueError where it has none for a token."""
-    facts = engine.facts
-    one_token = 2 * facts.kv_heads * facts.head_dim * facts.dtype.itemsize  # keys and values, in one layer
+    facts, one_token = engine.facts, token_bytes(engine)
     if one_token > chunk_bytes:
         raise ValueError(f"a chunk has {chunk_bytes} bytes, one token of one layer {one_token}")
     block = facts.block_tokens if facts.block_tokens * one_token <= chunk_bytes else 1

@@ -4,7 +4,7 @@ import math
 from collections import deque
 
 from agents.engines.kv_part import KvPart
-from agents.hand_off.chunk import ChunkHeader, cut
+from agents.hand_off.chunk import ChunkHeader, cut, token_bytes
 from agents.hand_off.settings import HandOffSettings
 from agents.hand_off.watched_kv import WatchedKv
 from agents.messages.to_stage import SendKv
@@ -30,9 +30,7 @@ class KvBlob:
         self._chunks = 0
         """Added."""
         self._end_layer = told.first_layer + told.layers
-        facts = engine.facts
-        self._token_bytes = 2 * facts.kv_heads * facts.head_dim * facts.dtype.itemsize
-        """Of one layer."""
+        self._token_bytes = token_bytes(engine)
         self._least_bytes = min(settings.least_bytes, settings.chunk_bytes)
         self._span = range(0)
         """Tokens that are being cut, in layers before `_layer` they are."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.evaluation.campaign import Campaign
-from bench.evaluation.epochs import market
+from bench.evaluation.epochs import demand_share, market
 from bench.evaluation.methods import NAMES, checked_plan
 from bench.evaluation.table import Table
 from bench.scenarios import SetUp
@@ -47,7 +47,7 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
                 worst = min(kept, key=lambda each: each[2])
                 good = [share >= percentile / 100 for _, percentile, share in kept]
                 usd = found.plan.usd_per_hour
-                served = 1 - sum(found.plan.unmet.values()) / sum(d.requests_per_s for d in base.demand)
+                served = demand_share(found.plan, base)
                 table.add(
                     f"{setup} {kind}", NAMES[method], f"{cost:.2f}", f"{usd:.2f}", f"{usd / cost:.2f}",
                     f"{100 * served:.0f} %", f"{took_s:.1f}", "yes" if found.is_kept else "no",

@@ -43,7 +43,7 @@ class Epoch:
         """Of the requests, that what is rented serves: where some model gets nothing at all, the others' part."""
         if self.made.share:
             return self.made.share
-        return 1 - sum(self.plan.unmet.values()) / sum(d.requests_per_s for d in self.made.snapshot.demand)
+        return demand_share(self.plan, self.made.snapshot)
 
     @property
     def goodput(self) -> float:
@@ -54,6 +54,11 @@ class Epoch:
     def best_goodput(self) -> float:
         """Those of the plan for the whole demand, which serves some models more than others."""
         return _goodput(self.made.snapshot, self.made.whole)
+
+
+def demand_share(plan: Plan, snapshot: Snapshot) -> float:
+    """Return the share of a snapshot's requests that a plan serves."""
+    return 1 - sum(plan.unmet.values()) / sum(each.requests_per_s for each in snapshot.demand)
 
 
 def traffic_factors(set_up: SetUp, windows: int = EPOCHS, window_s: float = EPOCH_S) -> dict[str, tuple[float, ...]]:

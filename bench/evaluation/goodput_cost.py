@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import mean
 
 from bench.evaluation.campaign import Campaign
-from bench.evaluation.epochs import EPOCH_S, EPOCHS, market, traffic_factors, with_traffic
+from bench.evaluation.epochs import EPOCH_S, EPOCHS, demand_share, market, traffic_factors, with_traffic
 from bench.evaluation.methods import NAMES, checked_plan
 from bench.evaluation.offered_load import offered_load
 from bench.evaluation.rated_sets import pipeline_recipe
@@ -105,7 +105,7 @@ def half_hour(
         mean(found.plan.usd_per_hour + found.plan.init_usd for found in epochs),
         mean(tokens for tokens, _ in goods),
         mean(within for _, within in goods),
-        mean(_served(found.plan, found.snapshot) for found in epochs),
+        mean(demand_share(found.plan, found.snapshot) for found in epochs),
         sum(found.is_kept for found in epochs),
         epochs,
     )
@@ -145,7 +145,3 @@ def goodput(made: SetUp, found: Promise, seed: int) -> tuple[float, float]:
     counted = requests.arrival_s >= WARM_UP_S
     good = counted & (judged.fate == Fate.WITHIN)
     return float(requests.output_tokens[good].sum()) / EPOCH_S, float(good.sum() / counted.sum())
-
-
-def _served(plan: Plan, snapshot: Snapshot) -> float:
-    return 1 - sum(plan.unmet.values()) / sum(each.requests_per_s for each in snapshot.demand)

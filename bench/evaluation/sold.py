@@ -23,12 +23,12 @@ import numpy as np
 
 from bench.evaluation.campaign import Campaign
 from bench.evaluation.cost import CHEAPER_BY
-from bench.evaluation.epochs import market
-from bench.evaluation.goodput_cost import goodput
+from bench.evaluation.epochs import demand_share, market
+from bench.evaluation.goodput_cost import SAME_SHARE, goodput
 from bench.evaluation.methods import METHODS, NAMES, TIMED, WrongPlanError, checked_plan
 from bench.evaluation.scale_down import scale_demand
 from bench.evaluation.table import Table
-from bench.extracts.make_availability import MARGIN, STEPS, drawn_pattern, facts_of, scaled
+from bench.extracts.make_availability import MARGIN, drawn_pattern, facts_of, least_scale, scaled
 from bench.scenarios import SetUp, with_supply
 from control.allocator import solve
 from control.checker import check
@@ -44,8 +44,6 @@ from templates_lib.values.snapshot import Snapshot
 SEEDS = (20261211, 20261212, 20261213)
 ONE_TYPE = "one_type"
 SHOWN = {**NAMES, ONE_TYPE: "one GPU type"}
-SAME_SHARE = 1e-3
-"""Shares of the demand that are no further apart are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +88,7 @@ def sold(campaign: Campaign, setup: str, kind: str) -> Snapshot:
         supply = with_supply(wanted, facts_of(scaled(pattern, scale), wanted))
         return not baseline("homo")(supply, plain.templates.library, solve).unmet
 
-    low, high = 0.0, 1.0
-    while not serves(high):
-        low, high = high, 2 * high
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if serves(middle) else (middle, high)
-    return with_supply(snapshot, facts_of(scaled(pattern, high), snapshot))
+    return with_supply(snapshot, facts_of(scaled(pattern, least_scale(serves)), snapshot))
 
 
 def _sold(snapshot: Snapshot) -> Snapshot:
@@ -111,7 +103,7 @@ def kept(made: SetUp, snapshot: Snapshot, method: str, seeds: tuple[int, ...]) -
     found = promised(snapshot, make, SimulatedAttainment(recipe, made.templates))
     per_s = mean(goodput(made, found, seed)[0] for seed in seeds)
     usd = found.plan.usd_per_hour
-    served = 1 - sum(found.plan.unmet.values()) / sum(each.requests_per_s for each in snapshot.demand)
+    served = demand_share(found.plan, snapshot)
     return Kept(usd, served, usd / (per_s * 3600) * 1e6 if per_s else float("inf"), found.is_kept)
 
 

@@ -11,6 +11,7 @@ Alibaba inventory of 2026 also has its types within a factor of two of each othe
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,16 +72,18 @@ def _normal(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
 def _scarce(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
     pattern = drawn_pattern(ample)
     wanted = scale_demand(ample, 1 + MARGIN[made.name])
+    return scaled(pattern, least_scale(lambda scale: _serves(made, wanted, scaled(pattern, scale))))
+
+
+def least_scale(serves: Callable[[float], bool]) -> float:
+    """Return the least scale of a supply that serves, to a 256th of the doubling that first does."""
     low, high = 0.0, 1.0
-    while not _serves(made, wanted, scaled(pattern, high)):
+    while not serves(high):
         low, high = high, 2 * high
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if _serves(made, wanted, scaled(pattern, middle)):
-            high = middle
-        else:
-            low = middle
-    return scaled(pattern, high)
+        low, high = (low, middle) if serves(middle) else (middle, high)
+    return high
 
 
 def _serves(made: SetUp, snapshot: Snapshot, nodes: dict[tuple[str, str, str], int]) -> bool:

@@ -1,7 +1,9 @@
 """Logs of nodes: files where they are this machine's, which the local cloud keeps after a node is gone, too."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from control.lifecycle.held_node import HeldNode
 from templates_lib.values.clouds import LOCAL
@@ -28,32 +30,36 @@ def node_log(home: Path, held: HeldNode, tail_bytes: int) -> NodeLog:
     """Read the end of a node's log. Bytes that are no UTF-8 are replaced: whatever a process wrote, it can be shown."""
     if held.cloud != LOCAL:
         return _missing(held, f"node {held.name} is a machine of {held.cloud}: its log is there")
-    for place in _PLACES:
-        try:
-            with (home / place / f"{held.name}.log").open("rb") as file:
-                size = file.seek(0, 2)
-                file.seek(max(0, size - tail_bytes))
-                text = file.read(tail_bytes).decode(errors="replace")
-        except OSError:
-            continue
-        return NodeLog(node=held.name, place=held.place, text=text, size_bytes=size, missing="")
-    return _missing(held, f"the log of node {held.name} is on the machine whose `medley reconcile` launched it")
+    file = _opened(home, held)
+    if file is None:
+        return _missing(held, f"the log of node {held.name} is on the machine whose `medley reconcile` launched it")
+    with file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - tail_bytes))
+        text = file.read(tail_bytes).decode(errors="replace")
+    return NodeLog(node=held.name, place=held.place, text=text, size_bytes=size, missing="")
 
 
 def lines_after(home: Path, held: HeldNode, begin: int) -> tuple[list[str], int]:
     """Read the whole lines of a node's log from byte `begin` on, a mebibyte of them at most; return them, and where
     the next ones begin. None where the log is not here, and from its beginning where it has become shorter."""
+    file = _opened(home, held)
+    if file is None:
+        return [], begin
+    with file:
+        file.seek(begin if begin <= file.seek(0, 2) else 0)
+        begin = file.tell()
+        found = file.read(_MOST_BYTES)
+    whole = found[: found.rfind(b"\n") + 1] if len(found) < _MOST_BYTES or b"\n" in found else found
+    return whole.decode(errors="replace").splitlines(), begin + len(whole)
+
+
+def _opened(home: Path, held: HeldNode) -> BinaryIO | None:
+    """Open the log of a node where it is on this machine."""
     for place in _PLACES:
-        try:
-            with (home / place / f"{held.name}.log").open("rb") as file:
-                file.seek(begin if begin <= file.seek(0, 2) else 0)
-                begin = file.tell()
-                found = file.read(_MOST_BYTES)
-        except OSError:
-            continue
-        whole = found[: found.rfind(b"\n") + 1] if len(found) < _MOST_BYTES or b"\n" in found else found
-        return whole.decode(errors="replace").splitlines(), begin + len(whole)
-    return [], begin
+        with suppress(OSError):
+            return (home / place / f"{held.name}.log").open("rb")
+    return None
 
 
 def _missing(held: HeldNode, why: str) -> NodeLog:

@@ -21,6 +21,7 @@ from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.operations import DONE, OPEN, PostgresOperations
 from control.db.plan_summary import PostgresPlanList
+from control.fleet_file.model_section import served_names
 from control.planning.objective_costs import Curve
 from control.planning.objectives import MOST_MS, MOST_POINTS, Axis
 from templates_lib.values.nearest_name import nearest_name
@@ -127,7 +128,7 @@ def _check_model(database: Database, plan: str, fleet: str, model: str) -> None:
             409, "conflict", f"plan {plan} is of a draft or a what-if: change the fleet, plan it, and ask about that"
         )
     document = document_of(PostgresFleets(database).load(fleet).spec)
-    names = [str(each.get("name") or each["model"]) for each in document.get("models") or ()]
+    names = sorted(served_names(document))
     if model not in names:
         detail = f"no model of fleet {fleet!r} is called {model!r}; {nearest_name(model, names)}"
         raise ApiError(422, "invalid", detail, errors=[field_problem(("model",), detail)])
