@@ -5,8 +5,13 @@ from typing import Any
 from rich.console import Console
 
 from control.cli.output import table
+from templates_lib.graphs.component import EncoderSpec
 from templates_lib.graphs.model_graph import ModelGraph
+from templates_lib.media.image_layout import ImageLayout
 from templates_lib.values.gpu import GIB
+
+_EXAMPLE = (896, 896)
+"""Width and height of the picture that graphs are shown with (the ModServe paper's Table 1)."""
 
 
 def print_graph(graph: ModelGraph, source: str, types: dict[str, tuple[str, ...]], console: Console) -> None:
@@ -26,10 +31,35 @@ def print_graph(graph: ModelGraph, source: str, types: dict[str, tuple[str, ...]
             needed = "always" if edge.required else "by some requests"
             edges.add_row(edge.source, edge.target, f"{edge.bytes_per_unit:,.0f}", unit, sent + prompt, needed)
         console.print(edges)
+    for encoder in graph.components:
+        if isinstance(encoder.spec, EncoderSpec) and encoder.spec.images is not None:
+            console.print(_example(encoder.name, encoder.spec.images.layout(*_EXAMPLE)))
     visits = table("request type", "visits")
     for name, components in types.items():
         visits.add_row(name, ", ".join(components))
     console.print(visits)
+
+
+def _example(encoder: str, layout: ImageLayout) -> str:
+    tiles = "one tile" if layout.tiles == 1 else f"{layout.tiles} tiles"
+    picture = f"a picture of {_EXAMPLE[0]} by {_EXAMPLE[1]} pixels is {tiles}, {layout.image_tokens:,} image tokens"
+    return f"{encoder}: {picture}; `medley graphs tokens` counts others"
+
+
+def print_tokens(images: list[dict[str, Any]], clips: list[dict[str, Any]], console: Console) -> None:
+    if images:
+        right = ("tiles", "image tokens", "prompt tokens")
+        shown = table("image", "canvas", "grid", *right, right=right)
+        for each in images:
+            size, canvas, grid = ((each["width"], each["height"]), each["canvas"], each["grid"])
+            pairs = [f"{first} x {second}" for first, second in (size, canvas, grid)]
+            shown.add_row(*pairs, *(f"{each[key]:,}" for key in ("tiles", "image_tokens", "prompt_tokens")))
+        console.print(shown)
+    if clips:
+        shown = table("clip", "audio tokens", right=("clip", "audio tokens"))
+        for each in clips:
+            shown.add_row(f"{each['seconds']:g} s", f"{each['audio_tokens']:,.0f}")
+        console.print(shown)
 
 
 def print_cells(document: dict[str, Any], console: Console) -> None:

@@ -10,6 +10,9 @@ from control.cli.output import Output, OutputOption, console, emitted, table
 if TYPE_CHECKING:
     from templates_lib.graphs.component import Component
     from templates_lib.graphs.model_graph import ModelGraph
+    from templates_lib.media.image_layout import ImageLayout
+
+_MOST_CLIP_S = 86_400.0
 
 app = Commands(
     name="graphs", help="Inspect any-to-any models: components, what they send each other.", no_args_is_help=True
@@ -54,6 +57,37 @@ def show(
     print_graph(graph, source, types, console())
 
 
+@app.command("tokens")
+def tokens(
+    model: Annotated[
+        str, typer.Argument(help="Name of a graph (`medley graphs list`), or path of a published config.json.")
+    ],
+    image: Annotated[
+        list[str] | None, typer.Option("--image", help="WIDTHxHEIGHT of a picture, in pixels (repeat).")
+    ] = None,
+    audio: Annotated[list[float] | None, typer.Option("--audio", help="Seconds of a clip (repeat).")] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Count the tokens that a model sees pictures as, and hears clips as."""
+    from control.planning.graph_file import named_graph
+    from templates_lib.graphs.media_tokens import clip_tokens, image_layout
+
+    if not image and not audio:
+        raise ValueError("nothing to count: name a picture with --image 896x896, or a clip with --audio 30")
+    graph, _ = named_graph(model)
+    sizes = [_size(each) for each in image or ()]
+    images = [_layout(*size, image_layout(graph, *size)) for size in sizes]
+    clips = [
+        {"seconds": seconds, "audio_tokens": clip_tokens(graph, _positive(seconds, "--audio"))}
+        for seconds in audio or ()
+    ]
+    if emitted({"graph": graph.id, "images": images, "clips": clips}, output):
+        return
+    from control.cli.graph_table import print_tokens
+
+    print_tokens(images, clips, console())
+
+
 @app.command("cells")
 def cells(
     model: Annotated[
@@ -94,6 +128,32 @@ def cells(
     from control.cli.graph_table import print_cells
 
     print_cells(document, console())
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Width and height. Raises ValueError."""
+    width, separator, height = text.partition("x")
+    if not separator or not all(side.isascii() and side.isdecimal() and len(side) <= 6 for side in (width, height)):
+        raise ValueError(f"--image {text}: is no size; write width and height in pixels as 896x896")
+    return int(width), int(height)
+
+
+def _positive(value: float, option: str) -> float:
+    if not 0 < value <= _MOST_CLIP_S:
+        raise ValueError(f"{option} {value:g}: must be above 0 and at most {_MOST_CLIP_S:g} seconds")
+    return value
+
+
+def _layout(width: int, height: int, layout: "ImageLayout") -> dict[str, Any]:
+    return {
+        "width": width,
+        "height": height,
+        "tiles": layout.tiles,
+        "grid": [layout.rows, layout.columns],
+        "canvas": [layout.width, layout.height],
+        "image_tokens": layout.image_tokens,
+        "prompt_tokens": layout.prompt_tokens,
+    }
 
 
 def _share(text: str) -> tuple[str, float]:

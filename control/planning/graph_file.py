@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from templates_lib.graphs.catalogue import graph_facts
+from templates_lib.graphs.families.parts import PREPROCESSOR
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.read import graph_from_config
 from templates_lib.models.config_fields import UnsupportedModelError
@@ -35,19 +36,29 @@ def graph_file(name: str) -> GraphFile:
         facts = graph_facts(name)
         return GraphFile(facts["id"], facts["revision"], facts["config"], facts["source"])
     path = Path(name)
-    with path.open("rb") as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; give the config.json of a model")
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: is not JSON ({error}); give the config.json of a model") from None
+    text, config = _read(path)
+    # How large pictures are made stands in another file beside it, for some families.
+    beside = path.with_name(f"{PREPROCESSOR}.json")
+    if isinstance(config, dict) and PREPROCESSOR not in config and beside != path and beside.is_file():
+        more, config[PREPROCESSOR] = _read(beside)
+        text += more
     # The catalogue's own files hold a config with its source: what `list` names can be copied and changed.
     inner = config.get("config") if isinstance(config, dict) else None
     # The text of the file is the only revision that is known of it.
     revision = f"config.json {hashlib.blake2b(text, digest_size=8).hexdigest()}"
     return GraphFile(path.stem, revision, inner if isinstance(inner, dict) else config, str(path))
+
+
+def _read(path: Path) -> tuple[bytes, Any]:
+    """Text and value of a JSON file. Raises ValueError with its name, OSError."""
+    with path.open("rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; give the config.json of a model")
+    try:
+        return text, json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: is not JSON ({error}); give the config.json of a model") from None
 
 
 def named_graph(name: str) -> tuple[ModelGraph, str]:

@@ -85,7 +85,7 @@ class EstimatedComponentCost:
         beside = (component.weight_bytes - spec.model.weight_bytes) / node.gpu_count
         memory = self._memory(spec, node, reserved_bytes + beside)
         # Decoders that write nothing hold a prompt while they read it.
-        tokens = work.context_tokens + work.units + spec.cross_rows
+        tokens = work.context_tokens + work.units + work.cross_tokens
         free = memory.free_bytes(np.asarray(STEP_TOKENS), np.asarray(1.0))
         blocks = float(memory.kv_blocks(free, BLOCK_TOKENS)[StageRole.ONLY, 0, 0, 0])
         return min(blocks / math.ceil(max(tokens, 1.0) / BLOCK_TOKENS), MOST_TOGETHER)
@@ -115,11 +115,11 @@ class EstimatedComponentCost:
         """Prompts are read in steps of their own, then all requests write in one batch."""
         prompt = work.context_tokens if writes else work.units
         together = max(STEP_TOKENS // max(prompt, 1.0), 1.0)
-        reads = self._stage(spec, node, prompt=prompt * together, before=(prompt - 1) / 2 + spec.cross_rows)
+        reads = self._stage(spec, node, prompt=prompt * together, before=(prompt - 1) / 2 + work.cross_tokens)
         total = reads * requests / together
         if not writes:
             return total
-        cached = prompt + (work.units - 1) / 2 + spec.cross_rows
+        cached = prompt + (work.units - 1) / 2 + work.cross_tokens
         one = self._stage(spec, node, writing=requests, cached=cached)
         if spec.beside is not None:
             one += spec.beside_passes * self._step(node).seconds(spec.beside, Activations(requests, requests))

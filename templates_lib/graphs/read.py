@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from templates_lib.graphs.families.internvl import internvl
+from templates_lib.graphs.families.idefics3 import idefics3
+from templates_lib.graphs.families.internvl import internvl, nvlm_d
+from templates_lib.graphs.families.llama_vision import llama_vision
+from templates_lib.graphs.families.llava_onevision import llava_onevision
 from templates_lib.graphs.families.qwen3_omni import qwen3_omni
 from templates_lib.graphs.families.qwen_image import qwen_image
 from templates_lib.graphs.families.qwen_omni import qwen2_5_omni
@@ -18,6 +21,11 @@ Reader = Callable[[Fields, str, str], ModelGraph]
 READERS: dict[str, Reader] = {
     "qwen2_5_vl": qwen2_5_vl,
     "internvl_chat": internvl,
+    "NVLM_D": nvlm_d,
+    "mllama": llama_vision,
+    "llava_onevision": llava_onevision,
+    "idefics3": idefics3,
+    "smolvlm": idefics3,
     "qwen2_5_omni": qwen2_5_omni,
     "qwen3_omni_moe": qwen3_omni,
     "QwenImagePipeline": qwen_image,

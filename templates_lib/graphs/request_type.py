@@ -156,7 +156,7 @@ def _work(
             return ComponentWork(lengths.steps, 1.0, sum(each.units for each in before), rows)
         case GeneratorSpec():
             return ComponentWork(lengths.speech_s, 1.0)
-        case DecoderSpec(cross_rows=cross):
+        case DecoderSpec(cross_share=cross):
             if component.unit is Unit.PROMPT_TOKEN:
                 return ComponentWork(lengths.prompt_tokens, 1.0)
             if component.unit is Unit.CODEC_TOKEN:
@@ -164,18 +164,17 @@ def _work(
                 return ComponentWork(lengths.speech_s * component.units_per_second, 1.0, read)
             text = lengths.prompt_tokens if component.reads is Modality.TEXT else 1.0
             # Rows of encoders stand in the prompt, one for each of their tokens, unless layers attend to them apart.
-            joined = 0.0 if cross else sum(each.units for each in before)
-            return ComponentWork(lengths.output_tokens, 1.0, text + joined)
+            rows = sum(each.units for each in before)
+            joined = 0.0 if cross else rows
+            return ComponentWork(lengths.output_tokens, 1.0, text + joined, cross_tokens=cross * rows)
 
 
 def _read(encoder: Component, lengths: Lengths) -> ComponentWork:
     """Tokens that an encoder makes of the images or clips of a request."""
     if encoder.reads is Modality.IMAGE:
-        items, each = lengths.images, lengths.tokens_per_image
+        items, each = lengths.images, encoder.padded(lengths.tokens_per_image)
     else:
-        items, each = lengths.clips, lengths.clip_s * encoder.units_per_second
-    if encoder.padded_units:
-        each = math.ceil(each / encoder.padded_units) * encoder.padded_units
+        items, each = lengths.clips, encoder.clip_units(lengths.clip_s)
     return ComponentWork(items * each, items)
 
 

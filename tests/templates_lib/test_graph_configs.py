@@ -28,6 +28,11 @@ COUNTED = {
     },
     "whisper-tiny.en": {"hearing": 8_208_384, "writing": 29_551_872},
     "whisper-large-v3": {"hearing": 636_968_960, "writing": 906_521_600},
+    "llama-3.2-11b-vision": {"vision": 895_028_755, "language": 9_775_192_080},
+    "llama-3.2-90b-vision": {"vision": 926_490_131, "language": 87_666_865_192},
+    "llava-onevision-7b": {"vision": 414_732_320, "language": 7_615_616_512},
+    "idefics3-8b": {"vision": 431_800_560, "language": 8_030_285_824},
+    "smolvlm-256m": {"vision": 93_510_912, "language": 162_974_016},
 }
 """Parameters of the modules that transformers 5.17.0 builds of these configs on its meta device."""
 PUBLISHED = {
@@ -37,6 +42,14 @@ PUBLISHED = {
     "qwen2.5-omni-7b": 10.7e9,
     "qwen3-omni-30b-a3b": 35.3e9,
     "whisper-large-v3": 1.54e9,
+    "llama-3.2-11b-vision": 10.67e9,
+    "llama-3.2-90b-vision": 88.6e9,
+    "llava-onevision-7b": 8.03e9,
+    "llava-onevision-72b": 73.2e9,
+    "internvl2.5-26b": 25.5e9,
+    "nvlm-d-72b": 79.4e9,
+    "idefics3-8b": 8.46e9,
+    "smolvlm-256m": 0.256e9,
 }
 """Parameters of whole models, as their pages on the hub show them."""
 
@@ -117,6 +130,16 @@ def changed(name: str, path: str, value: Any) -> dict[str, Any]:
         ("qwen3-omni-30b-a3b", "code2wav_config.upsample_rates", [0, 5]),
         ("qwen-image", "transformer.joint_attention_dim", 4096),
         ("whisper-tiny.en", "d_model", None),
+        ("llama-3.2-11b-vision", "text_config.cross_attention_layers", [3, 40]),
+        ("llama-3.2-11b-vision", "text_config.cross_attention_layers", []),
+        ("llama-3.2-11b-vision", "vision_config.max_num_tiles", 0),
+        ("llava-onevision-7b", "image_grid_pinpoints", [[384, 100]]),
+        ("llava-onevision-7b", "image_grid_pinpoints", [[384]]),
+        ("llava-onevision-7b", "vision_aspect_ratio", "square"),
+        ("internvl2.5-26b", "min_dynamic_patch", 13),
+        ("idefics3-8b", "scale_factor", 3),
+        ("idefics3-8b", "preprocessor_config.max_image_size.longest_edge", 512),
+        ("qwen2.5-vl-7b", "preprocessor_config.max_pixels", 3135),
     ],
 )
 def test_a_config_that_makes_no_sense_is_refused_with_its_key(name: str, path: str, value: Any) -> None:

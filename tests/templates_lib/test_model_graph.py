@@ -87,6 +87,17 @@ def test_whisper_reads_clips_of_thirty_seconds_apart_from_the_text() -> None:
     kind = request_type(graph, "t", ("hearing", "writing"), Lengths(clips=2, clip_s=31))
     assert kind.work["hearing"] == ComponentWork(2 * 3000, 2)
     assert kind.work["writing"].context_tokens < 10
+    assert kind.work["writing"].cross_tokens == 2 * 3000
+
+
+def test_layers_that_attend_to_images_keep_them_beside_the_prompt() -> None:
+    graph = load_graph("llama-3.2-11b-vision")
+    lengths = Lengths(prompt_tokens=100, images=1, tokens_per_image=6404)
+    pictured = request_type(graph, "t", ("vision", "language"), lengths).work["language"]
+    assert pictured.context_tokens == 100
+    # Eight layers keep the image's rows, where 32 keep the text.
+    assert pictured.cross_tokens == 6404 / 4
+    assert request_type(graph, "t", ("language",), lengths).work["language"].cross_tokens == 0
 
 
 def test_steps_of_a_picture_have_its_size_and_the_text() -> None:

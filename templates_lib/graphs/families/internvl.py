@@ -1,4 +1,4 @@
-"""InternVL3: a vision transformer over tiles of an image, a projector, and a text decoder."""
+"""InternVL 2.5 and 3, NVLM-D: a vision transformer over tiles of an image, a projector, and a text decoder."""
 
 from templates_lib.graphs.component import Component
 from templates_lib.graphs.families.parts import (
@@ -13,17 +13,31 @@ from templates_lib.graphs.families.parts import (
 from templates_lib.graphs.families.qwen_vl import LANGUAGE, VISION
 from templates_lib.graphs.model_graph import GraphEdge, ModelGraph
 from templates_lib.graphs.network import Network, Product, Stack
+from templates_lib.media.aspect_tiles import AspectTiles
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
+from templates_lib.models.model_spec import ModelSpec
+
+NVLM_SPARE_HEADS = 7
+"""Heads of NVLM-D's vision transformer beside those of its config, which make their number one that GPUs divide."""
 
 
 def internvl(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A002
+    return _graph(fields, id, revision, is_nvlm=False)
+
+
+def nvlm_d(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A002
+    """NVLM-D: spare heads, and a projector as wide inside as the decoder's feed-forward blocks, without biases."""
+    return _graph(fields, id, revision, is_nvlm=True)
+
+
+def _graph(fields: Fields, id: str, revision: str, *, is_nvlm: bool) -> ModelGraph:  # noqa: A002
     model = decoder_model(fields.part("llm_config"), id, revision)
-    vision = _vision(fields, fields.part("vision_config"), model.hidden_size)
+    vision = _vision(fields, fields.part("vision_config"), model, is_nvlm=is_nvlm)
     edge = GraphEdge(VISION, LANGUAGE, model.hidden_size, required=False)
     return ModelGraph(id, revision, (vision, text_decoder(LANGUAGE, model)), (edge,))
 
 
-def _vision(root: Fields, fields: Fields, given: int) -> Component:
+def _vision(root: Fields, fields: Fields, model: ModelSpec, *, is_nvlm: bool) -> Component:
     """Each tile is an image of its own to the transformer; `downsample_ratio` says how many patches become a token."""
     width, inner = fields.integer("hidden_size", low=1, high=WIDEST), fields.integer("intermediate_size", 1, 1, WIDEST)
     heads, head_dim = heads_of(fields, "num_attention_heads", width)
@@ -33,17 +47,29 @@ def _vision(root: Fields, fields: Fields, given: int) -> Component:
     patches = (image // patch) ** 2
     merge = round(root.number("downsample_ratio", 1 / 64, 1.0) ** -2)
     rows = patches + 1  # a class token goes along, and is left out at the end
-    normed = 2 * width if fields.flag("qk_normalization", default=False) else 0
+    given, spare = model.hidden_size, NVLM_SPARE_HEADS if is_nvlm else 0
+    head_width = (heads + spare) * head_dim
+    normed = 2 * head_width if fields.flag("qk_normalization", default=False) else 0
     norm = 1 if fields.text("norm_type", "layer_norm") == "rms_norm" else 2
-    biases = (3 * width if fields.flag("qkv_bias", default=True) else 0) + width + inner + width
+    biases = (3 * head_width if fields.flag("qkv_bias", default=True) else 0) + width + inner + width
     vectors = biases + normed + 2 * norm * width + 2 * width  # two norms, two scales of what layers add
     layers = fields.integer("num_hidden_layers", low=1, high=MOST_LAYERS)
-    merged = merge * width
+    merged, between = merge * width, model.intermediate_size if is_nvlm else given
     outside = (
         Product(width, fields.integer("num_channels", 3, 1, 64) * patch * patch, rows=patches / rows),
-        Product(given, merged, rows=patches / merge / rows),
-        Product(given, given, rows=patches / merge / rows),
+        Product(between, merged, rows=patches / merge / rows),
+        Product(given, between, rows=patches / merge / rows),
     )
-    other = width + (rows + 1) * width + 2 * merged + 2 * given  # bias, positions and class token, norm, biases
-    stack = Stack(layers, layer(width, inner), heads, head_dim, rows, vectors)
-    return image_encoder(VISION, Network(rows * merge / patches, (stack,), outside, other), given)
+    other = width + (rows + 1) * width + 2 * merged  # bias, positions and class token, norm
+    other += 0 if is_nvlm else 2 * given  # biases
+    stack = Stack(layers, layer(width, inner, head_width=head_width), heads + spare, head_dim, rows, vectors)
+    network = Network(rows * merge / patches, (stack,), outside, other)
+    return image_encoder(VISION, network, given, _tiles(root, image, patches // merge))
+
+
+def _tiles(root: Fields, tile: int, tokens: int) -> AspectTiles:
+    if not root.flag("dynamic_image_size", default=True):
+        return AspectTiles(tile, 1, 1, tokens)
+    most = root.integer("max_dynamic_patch", 12, low=1, high=256)
+    fewest = root.integer("min_dynamic_patch", 1, low=1, high=most)
+    return AspectTiles(tile, fewest, most, tokens, with_whole=root.flag("use_thumbnail", default=True))

@@ -2,6 +2,8 @@
 
 from templates_lib.graphs.component import Component, DecoderSpec, EncoderSpec, Modality
 from templates_lib.graphs.network import Network, Product, Rows, Stack
+from templates_lib.media.image_layout import ImageRule
+from templates_lib.media.patch_grid import PatchGrid
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
@@ -11,6 +13,12 @@ WIDEST = 1 << 18
 MOST_LAYERS = 2048
 MEL_FRAMES_PER_S = 100.0
 """Frames of a mel spectrogram a second: one every 10 ms (Whisper's feature extractor, which all of these have)."""
+
+FEWEST_PIXELS, MOST_PIXELS = 56 * 56, 14 * 14 * 4 * 16_384
+"""Pixels that a picture is scaled to at least and at most, where nothing else is said (the published processors of
+Qwen2.5-VL, Qwen2.5-Omni and Qwen3-Omni)."""
+PREPROCESSOR = "preprocessor_config"
+"""Key of a config that holds what stands in the file of that name beside it: how large pictures are made."""
 
 
 def layer(
@@ -74,8 +82,9 @@ def whisper_front(fields: Fields) -> tuple[Product, ...]:
     return Product(width, 3 * bins, rows=2), Product(width, 3 * width)
 
 
-def image_encoder(name: str, network: Network, gives: int) -> Component:
-    return Component(name, Unit.IMAGE_TOKEN, EncoderSpec(network), gives=gives, reads=Modality.IMAGE)
+def image_encoder(name: str, network: Network, gives: int, images: ImageRule) -> Component:
+    """`images`: how pictures are cut for it."""
+    return Component(name, Unit.IMAGE_TOKEN, EncoderSpec(network, images), gives=gives, reads=Modality.IMAGE)
 
 
 def audio_encoder(name: str, network: Network, gives: int, tokens_per_s: float) -> Component:
@@ -83,9 +92,24 @@ def audio_encoder(name: str, network: Network, gives: int, tokens_per_s: float) 
     return Component(name, Unit.AUDIO_TOKEN, spec, 0, gives, Modality.AUDIO, None, units_per_second=tokens_per_s)
 
 
+def optional_part(fields: Fields, key: str) -> Fields:
+    """The fields of a table that may be missing: none of them is there then."""
+    return Fields(fields.table(key) or {}, f"{fields.prefix}{key}.")
+
+
 def merge_of(fields: Fields) -> int:
     """Patches that become one token: a square of them."""
     return int(fields.integer("spatial_merge_size", 2, low=1, high=64)) ** 2
+
+
+def patch_grid(root: Fields, fields: Fields) -> PatchGrid:
+    """How Qwen's vision encoders have pictures cut; `root` holds what its preprocessor says, if anything."""
+    said = optional_part(root, PREPROCESSOR)
+    size = optional_part(said, "size")
+    fewest = said.integer("min_pixels", size.integer("shortest_edge", FEWEST_PIXELS, 1, 1 << 30), 1, 1 << 30)
+    most = said.integer("max_pixels", size.integer("longest_edge", MOST_PIXELS, fewest, 1 << 30), fewest, 1 << 30)
+    patch, merge = fields.integer("patch_size", low=1, high=256), fields.integer("spatial_merge_size", 2, 1, 64)
+    return PatchGrid(patch, merge, fewest, most)
 
 
 def patch_depth(fields: Fields) -> int:

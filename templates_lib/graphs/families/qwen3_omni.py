@@ -12,6 +12,7 @@ from templates_lib.graphs.families.parts import (
     layer,
     merge_of,
     patch_depth,
+    patch_grid,
     same_width,
     text_decoder,
     whisper_layers,
@@ -37,7 +38,7 @@ def qwen3_omni(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A
     tokens_per_s = SAMPLES_PER_S / _samples_per_token(vocoder_fields)
     vision_fields = thinker.part("vision_config")
     components = (
-        _vision(vision_fields, width),
+        _vision(fields, vision_fields, width),
         _hearing(thinker.part("audio_config"), width),
         text_decoder(THINKER, model, gives=width),
         _talker(fields.part("talker_config"), id, revision, width, codebooks, tokens_per_s),
@@ -48,7 +49,7 @@ def qwen3_omni(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A
     return ModelGraph(id, revision, components, omni_edges(width, codebooks, rows))
 
 
-def _vision(fields: Fields, width_taken: int) -> Component:
+def _vision(root: Fields, fields: Fields, width_taken: int) -> Component:
     width, inner = fields.integer("hidden_size", low=1, high=WIDEST), fields.integer("intermediate_size", 1, 1, WIDEST)
     heads, head_dim = heads_of(fields, "num_heads", width)
     merge, given = merge_of(fields), same_width(fields, "out_hidden_size", width_taken, "the thinker")
@@ -62,7 +63,8 @@ def _vision(fields: Fields, width_taken: int) -> Component:
     )
     positions = fields.integer("num_position_embeddings", 0) * width
     other = positions + width + mergers * (3 * merged + given)
-    return image_encoder(VISION, Network(merge, (stack,), outside, other), given)
+    network = Network(merge, (stack,), outside, other)
+    return image_encoder(VISION, network, given, patch_grid(root, fields))
 
 
 def _hearing(fields: Fields, width_taken: int) -> Component:

@@ -38,7 +38,7 @@ def qwen2_5_omni(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa:
     width = model.hidden_size
     talker, vocoder = _talker(fields.part("talker_config"), id, revision, width), _vocoder(fields)
     components = (
-        qwen2_5_vision(thinker.part("vision_config"), width),
+        qwen2_5_vision(fields, thinker.part("vision_config"), width),
         _hearing(thinker.part("audio_config"), width),
         text_decoder(THINKER, model, gives=width),
         talker,

@@ -10,6 +10,7 @@ from templates_lib.graphs.families.parts import (
     layer,
     merge_of,
     patch_depth,
+    patch_grid,
     same_width,
     text_decoder,
 )
@@ -22,12 +23,12 @@ VISION, LANGUAGE = "vision", "language"
 
 def qwen2_5_vl(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A002
     model = decoder_model(fields, id, revision)
-    vision = qwen2_5_vision(fields.part("vision_config"), model.hidden_size)
+    vision = qwen2_5_vision(fields, fields.part("vision_config"), model.hidden_size)
     edge = GraphEdge(VISION, LANGUAGE, model.hidden_size, required=False)
     return ModelGraph(id, revision, (vision, text_decoder(LANGUAGE, model)), (edge,))
 
 
-def qwen2_5_vision(fields: Fields, width_taken: int) -> Component:
+def qwen2_5_vision(root: Fields, fields: Fields, width_taken: int) -> Component:
     """The vision encoder: most layers attend within windows of `window_size` pixels, some to the whole image."""
     width, inner = fields.integer("hidden_size", low=1, high=WIDEST), fields.integer("intermediate_size", 1, 1, WIDEST)
     heads, head_dim = heads_of(fields, "num_heads", width)
@@ -46,4 +47,5 @@ def qwen2_5_vision(fields: Fields, width_taken: int) -> Component:
         Product(merged, merged, rows=1 / merge),
         Product(given, merged, rows=1 / merge),
     )
-    return image_encoder(VISION, Network(merge, stacks, outside, width + merged + given), given)
+    network = Network(merge, stacks, outside, width + merged + given)
+    return image_encoder(VISION, network, given, patch_grid(root, fields))

@@ -29,14 +29,14 @@ def whisper(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A002
     positions = rows * width + 2 * width  # and the last norm; and both convolutions' biases
     network = Network(1.0, (whisper_layers(fields),), whisper_front(fields), positions + 2 * width)
     encoder = replace(audio_encoder(HEARING, network, width, MEL_FRAMES_PER_S / 2), padded_units=rows)
-    spec = DecoderSpec(_decoder(fields, id, revision), cross_rows=rows)
+    spec = DecoderSpec(_decoder(fields, id, revision), cross_share=1.0)
     decoder = Component(WRITING, Unit.OUTPUT_TOKEN, spec, width, answers=Modality.TEXT)
     return ModelGraph(id, revision, (encoder, decoder), (GraphEdge(HEARING, WRITING, width),))
 
 
 def _decoder(fields: Fields, id: str, revision: str) -> ModelSpec:  # noqa: A002
     """Attention to the encoder counts as attention: its projections are as large again as those of attention to the
-    text, and its keys and values are of `cross_rows` tokens."""
+    text, and its keys and values are of one token a row."""
     width, inner = fields.integer("d_model", low=1, high=WIDEST), fields.integer("decoder_ffn_dim", low=1, high=WIDEST)
     heads, head_dim = heads_of(fields, "decoder_attention_heads", width)
     layers, vocabulary = fields.integer("decoder_layers", low=1, high=MOST_LAYERS), fields.integer("vocab_size", low=1)

@@ -71,6 +71,48 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     assert "no-such.json" in refused("show", "/nowhere/no-such.json")
 
 
+def test_tokens_of_pictures_and_clips_are_counted() -> None:
+    counted = json.loads(run("tokens", "internvl2.5-26b", "--image", "896x896", "--image", "448x440", "-o", "json"))
+    assert [(each["tiles"], each["image_tokens"]) for each in counted["images"]] == [(5, 1280), (1, 256)]
+    assert counted["images"][0]["grid"] == [2, 2]
+    assert "1,280" in run("tokens", "internvl2.5-26b", "--image", "896x896")
+    clips = json.loads(run("tokens", "qwen2.5-omni-7b", "--audio", "8", "-o", "json"))["clips"]
+    assert clips == [{"seconds": 8.0, "audio_tokens": 200.0}]
+    assert "200" in run("tokens", "qwen2.5-omni-7b", "--audio", "8")
+    assert "1,280" in run("show", "internvl2.5-26b")
+
+
+def test_the_file_beside_a_config_says_how_large_pictures_are_made(tmp_path: Path) -> None:
+    config = dict(graph_facts("smolvlm-256m")["config"])
+    said = config.pop("preprocessor_config")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said | {"size": {"longest_edge": 1024}}))
+    asked = ("tokens", str(tmp_path / "config.json"), "--image", "640x640", "-o", "json")
+    assert json.loads(run(*asked))["images"][0]["tiles"] == 5
+    (tmp_path / "preprocessor_config.json").unlink()
+    assert json.loads(run(*asked))["images"][0]["tiles"] == 17
+    (tmp_path / "preprocessor_config.json").write_text("[")
+    assert "preprocessor_config.json" in refused(*asked)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("whisper-tiny.en", "--image", "4x4"), "whisper-tiny.en"),
+        (("qwen-image", "--audio", "4"), "qwen-image"),
+        (("qwen2.5-vl-7b", "--image", "896"), "896x896"),
+        (("qwen2.5-vl-7b", "--image", "-1x5"), "896x896"),
+        (("qwen2.5-vl-7b", "--image", "0x5"), "0 by 5"),
+        (("qwen2.5-vl-7b", "--image", "4x4000"), "narrow"),
+        (("whisper-tiny.en", "--audio", "0"), "--audio"),
+        (("whisper-tiny.en", "--audio", "nan"), "--audio"),
+        (("whisper-tiny.en",), "--audio"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(arguments: tuple[str, ...], named: str) -> None:
+    assert named in refused("tokens", *arguments)
+
+
 def test_cells_of_a_model_are_planned_on_a_gpu() -> None:
     shares = ("--share", "image-text-to-text=0.7", "--share", "text-to-text=0.3")
     found = json.loads(run("cells", "qwen2.5-vl-32b", "--gpu", "A100-80", "--largest", "4", *shares, "-o", "json"))
