@@ -13,11 +13,14 @@ import msgspec
 import torch
 
 from agents.engines.errors import EngineError
+from agents.engines.guarded_engine import GuardedEngine
+from agents.engines.layer_range import LayerRange
 from agents.engines.loading import load_stage_engine
 from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.memory_need import memory_need
 from agents.profile.measure import BLOCKS, kv_blocks, measured
 from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
@@ -53,15 +56,17 @@ def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     place = arguments.weights
     checkpoint = open_checkpoint(fetch_layers(place) if is_on_hub(place) else weights_path(place))
     config = decoder_config(checkpoint.config)
-    plan = sweeps(config.layers, config.max_context_tokens)
+    one = memory_need(checkpoint, config, LayerRange(0, 1, first=False, last=False), _DTYPES[arguments.dtype])
+    plan = sweeps(config.layers, config.max_context_tokens, one.weight_bytes)
     _write(out, Header(BLOCKS * sum(len(sweep.points) for sweep in plan)))
     for sweep in plan:
         blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
-        engine = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
-        for block in measured(paced(engine, arguments.pace), sweep.points):
+        loaded = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
+        engine = GuardedEngine(paced(loaded, arguments.pace))  # as it serves
+        for block in measured(engine, sweep.points):
             _write(out, block)
         if sweep is plan[-1]:
-            _keep_company(paced(engine, arguments.pace), sweep.points, arguments.company_s)
+            _keep_company(engine, sweep.points, arguments.company_s)
         engine.close()
 
 

@@ -63,18 +63,23 @@ _LAST = (
 )  # fmt: skip
 LEAST_LAYERS = 4
 """A middle range of two lengths needs as many."""
+CACHE_BYTES = 64 << 20
+"""Weights that no cache of a processor keeps from one step to the next, on most machines: those that it keeps are read
+several times as fast, which a stage of more layers would not see."""
 
 
-def sweeps(layers: int, max_context_tokens: int) -> tuple[StepSweep, ...]:
-    """Make the sweeps for a model of `layers` layers; points longer than its context (0: unlimited) are left out.
+def sweeps(layers: int, max_context_tokens: int, layer_bytes: int) -> tuple[StepSweep, ...]:
+    """Make the sweeps for a model of `layers` layers of `layer_bytes` each; points longer than its context (0:
+    unlimited) are left out.
 
-    Ranges are short, so that a node that could never hold the whole model is measured too; the longest comes last.
-    Raises ValueError for models of fewer than LEAST_LAYERS layers.
+    Ranges are short, so that a node that could never hold the whole model is measured too, and no shorter than caches
+    are large, where the model is; the longest comes last. Raises ValueError for models of fewer than LEAST_LAYERS
+    layers.
     """
     if layers < LEAST_LAYERS:
         raise ValueError(f"a model of {layers} layers cannot be profiled: at least {LEAST_LAYERS} are needed")
-    few = max(1, layers // 15)
-    many = max(few + 1, layers // 5)
+    few = max(1, layers // 15, min(-(-CACHE_BYTES // layer_bytes), layers // 4))
+    many = max(2 * few, layers // 5)
     limit = max_context_tokens or max(point.longest for point in _MANY_LAYERS)
     ranges = (
         (LayerRange(1, few, first=False, last=False), _FEW_LAYERS),

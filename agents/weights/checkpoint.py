@@ -34,3 +34,7 @@ class Checkpoint(Protocol):
         May share memory with the mapped file: do not write to it. Raises MissingWeightsError where there is no such
         tensor, CorruptWeightsError with the file's name where its bytes are not what was published.
         """
+
+    def read_rows(self, name: str, rows: torch.Tensor) -> torch.Tensor:
+        """The rows of a matrix that `rows` (n,) numbers, as `read` has them: nothing else of it is touched. Whoever has
+        to be sure of them reads the whole before, which is what proves its bytes."""

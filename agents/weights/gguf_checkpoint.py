@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from gguf.quants import dequantize
+from numpy.typing import NDArray
 
 from agents.weights.checksums import read_checksums, verify
 from agents.weights.errors import CorruptWeightsError, MissingWeightsError, WeightsError, nearest
@@ -58,6 +59,12 @@ class GgufCheckpoint:
         shape = self._header.tensors[location.stored].shape
         return shape if location.expert is None else shape[1:]
 
+    def read_rows(self, name: str, rows: torch.Tensor) -> torch.Tensor:
+        location = self._location(name)
+        if location.expert is not None or _ROTATED.search(name):  # stored in another order than published
+            return self.read(name)[rows]
+        return torch.from_numpy(self._dequantised(self._header.tensors[location.stored], rows.numpy()))
+
     def read(self, name: str) -> torch.Tensor:
         location = self._location(name)
         tensor = self._header.tensors[location.stored]
@@ -82,14 +89,17 @@ class GgufCheckpoint:
         tensor = self._header.tensors[stored_name]
         return memoryview(self._mapped)[tensor.offset : tensor.offset + tensor.size]
 
-    def _dequantised(self, tensor: StoredTensor) -> np.ndarray[Any, np.dtype[np.float32]]:
+    def _dequantised(
+        self, tensor: StoredTensor, some: NDArray[np.integer] | slice = slice(None)
+    ) -> NDArray[np.float32]:
+        """All of it, or some of its rows: formats have blocks along a row."""
         raw = np.frombuffer(self._mapped, dtype=np.uint8, count=tensor.size, offset=tensor.offset)
         if tensor.kind.name in ("F32", "F16"):
             plain = raw.view(np.float32 if tensor.kind.name == "F32" else np.float16)
-            return plain.astype(np.float32).reshape(tensor.shape)
-        rows = raw.reshape(*tensor.shape[:-1], -1)
+            return plain.reshape(tensor.shape)[some].astype(np.float32)
+        rows = raw.reshape(*tensor.shape[:-1], -1)[some]
         try:
-            return dequantize(rows, tensor.kind).astype(np.float32, copy=False).reshape(tensor.shape)
+            return dequantize(rows, tensor.kind).astype(np.float32, copy=False).reshape(-1, *tensor.shape[1:])
         except NotImplementedError as error:
             raise WeightsError(f"{self.path}: quantisation {tensor.kind.name} is not read ({error})") from error
 

@@ -64,3 +64,7 @@ class MeteredCheckpoint:
         self._names.append(name)
         self._bytes += self._checkpoint.stored_bytes(name)
         return tensor
+
+    def read_rows(self, name: str, rows: torch.Tensor) -> torch.Tensor:
+        """Not counted: rows are looked up while the model serves, not while it loads."""
+        return self._checkpoint.read_rows(name, rows)

@@ -55,6 +55,9 @@ class SafetensorsCheckpoint:
         verify(self.path / self._file_of[name], name, _bytes_of(tensor), self._checksums)
         return tensor
 
+    def read_rows(self, name: str, rows: torch.Tensor) -> torch.Tensor:
+        return self._tensor(name)[rows]
+
     @property
     def stored_names(self) -> Collection[str]:
         return self._file_of.keys()

@@ -11,6 +11,7 @@ import msgspec
 
 from control.cloud.local.kinds import LocalMachine
 from control.profiles.engine_home import releases
+from templates_lib.cost.step_terms import VERSION
 from templates_lib.models.model_spec import ModelSpec
 
 
@@ -24,6 +25,8 @@ class ProfileSubject:
     threads: int
     engine: str
     releases: tuple[str, ...]
+    terms: int
+    """Version of the terms that are fitted."""
     model: str
     revision: str
     dtype: str
@@ -46,6 +49,7 @@ def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> Profi
         threads=machine.kind.threads,
         engine=engine,
         releases=releases(engine),
+        terms=VERSION,
         model=model.id,
         revision=model.revision,
         dtype=model.dtype,

@@ -3,18 +3,21 @@
 Every term is non-decreasing in layers, tokens, requests and contexts, so that a fit without negative coefficients is
 too. A product of a few rows with a weight matrix costs one pass over the weights, and more for the second row than for
 each later one, hence the terms of `few` rows. A product also has the rows that the engine adds to it (`row_padding`).
-Of many rows each costs a tenth more, since what a layer makes of them is more than the caches of a processor hold.
+Of many rows of one product each costs a tenth more, since what a layer makes of them is more than the caches of a
+processor hold.
 """
 
 import numpy as np
 
-from templates_lib.cost.row_padding import padded_rows
+from templates_lib.cost.row_padding import MOST_ROWS, padded_rows
 from templates_lib.ports.cost_model import Floats, NodeStep
 
 FEW = 2.0
 """Rows up to which a product is dearer than its share of a larger one."""
-WIDE = 256.0
-"""Rows from which on each is dearer: 512 and 128 fit measured steps less well."""
+WIDE = 128.0
+"""Rows of a product from which on each is dearer."""
+VERSION = 2
+"""Rises with what a term means, and with what the torch engine does of a step: profiles of another are not used."""
 
 
 def step_terms(step: NodeStep, *, head: bool) -> dict[str, Floats]:
@@ -29,7 +32,7 @@ def step_terms(step: NodeStep, *, head: bool) -> dict[str, Floats]:
         "layer": layers,
         "layer_few_rows": layers * np.minimum(rows, FEW),
         "layer_row": layers * padded,
-        "layer_wide_row": layers * np.maximum(padded - WIDE, 0.0),
+        "layer_wide_row": layers * _wide_rows(padded),
         "layer_prompt_attention": layers * prompts * (step.prompt_context + 1.0),
         "layer_request": layers * requests,
         "layer_decode_attention": layers * requests * step.decode_context,
@@ -37,3 +40,9 @@ def step_terms(step: NodeStep, *, head: bool) -> dict[str, Floats]:
         "head_few_rows": np.minimum(sampled, FEW),
         "head_row": padded_rows(sampled),
     }
+
+
+def _wide_rows(padded: Floats) -> Floats:
+    """Rows beyond the first WIDE of each product."""
+    whole = np.floor(padded / MOST_ROWS)
+    return np.asarray(whole * (MOST_ROWS - WIDE) + np.maximum(padded - whole * MOST_ROWS - WIDE, 0.0))

@@ -70,7 +70,7 @@ def test_a_profile_from_before_there_was_a_term_is_read_as_without_it() -> None:
         MeasuredCostModel("torch", [profile(s)], estimated_cost_model(load_gpus(), "torch")) for s in (older, TRUE_S)
     ]
     less, more = (float(model.stage_seconds(MODEL, NODE, Parallel(), wide, head=True)) for model in both)
-    assert more - less == pytest.approx(4 * 64 * 5e-5 * 0.5 / 0.48)
+    assert more - less == pytest.approx(4 * 192 * 5e-5 * 0.5 / 0.48)
 
 
 def test_noisy_times_give_an_honest_error_and_no_negative_term() -> None:

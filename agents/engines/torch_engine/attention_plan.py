@@ -19,6 +19,10 @@ from agents.engines.torch_engine.triton_support import runs_triton
 
 _GATHERED_BYTES = 2 << 20
 """On a CPU, keys and values of as many bytes are attended to while they are in its caches, before more are gathered."""
+_TILE_QUERIES = 128
+"""On a CPU, queries of a prompt that attend together, to the keys up to the last of them: what is masked away is
+computed too. With all of a prompt together, a step of 512 tokens of one takes a tenth longer; 64 are too few for a
+product."""
 
 
 class AttentionPlan(Protocol):
@@ -88,7 +92,7 @@ def _members(cache: KvCache, batch: StepBatch, group: int) -> Iterator[list[_Mem
     """Requests by query count and power of two of blocks, so that padding at most doubles what is read."""
     alike: dict[tuple[int, int], list[_Member]] = {}
     row = 0
-    for request in batch.requests:
+    for request in _tiles(cache, batch):
         held = cache.table(request.id).blocks[group]
         end = -(-(request.position + request.tokens) // BLOCK_TOKENS)
         member = _Member(row, request, held.units[: end - held.first_block], held.first_block)
@@ -97,6 +101,13 @@ def _members(cache: KvCache, batch: StepBatch, group: int) -> Iterator[list[_Mem
     for members in alike.values():
         most = _most_at_once(cache, max(len(member.units) for member in members))
         yield from (members[i : i + most] for i in range(0, len(members), most))
+
+
+def _tiles(cache: KvCache, batch: StepBatch) -> Iterator[StepRequest]:
+    most = _TILE_QUERIES if cache.keys.device.type == "cpu" else sys.maxsize
+    for request in batch.requests:
+        for done in range(0, request.tokens, most):
+            yield StepRequest(request.id, request.position + done, min(most, request.tokens - done))
 
 
 def _most_at_once(cache: KvCache, blocks: int) -> int:

@@ -47,9 +47,14 @@ class Linear:
         return product
 
 
+def packs(weight: torch.Tensor) -> bool:
+    """Tell whether `packed` changes how the weights lie."""
+    return weight.device.type == "cpu" and _ONEDNN[weight.dtype]
+
+
 def packed(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Linear:
     """Make a product with the weights laid out for the processor, where that makes it faster: nobody else can read them
     then."""
-    if weight.device.type == "cpu" and _ONEDNN[weight.dtype]:
+    if packs(weight):
         weight = torch.ops.mkldnn._reorder_linear_weight(weight, _PACKED_FOR_ROWS)
     return Linear(weight, bias)

@@ -7,6 +7,7 @@ import torch
 
 from agents.engines.torch_engine.linear import Linear
 from agents.engines.torch_engine.norm import RmsNorm
+from agents.weights.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,8 +27,23 @@ class VocabularyPart:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StoredRows:
+    """Rows of a matrix that is not held: they are looked up in the checkpoint, which stays open for it."""
+
+    checkpoint: Checkpoint
+    name: str
+    first: int
+    """Row that is number 0 here."""
+    dtype: torch.dtype
+
+    def __getitem__(self, numbers: torch.Tensor) -> torch.Tensor:
+        """(n,) → (n, columns)"""
+        return self.checkpoint.read_rows(self.name, numbers + self.first).to(self.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Embedding:
-    weight: torch.Tensor
+    weight: torch.Tensor | StoredRows
     """(held tokens, hidden)"""
     part: VocabularyPart
 

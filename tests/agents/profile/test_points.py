@@ -11,38 +11,40 @@ from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.profile import measure
 from agents.profile.measure import BLOCKS, block_seconds, kv_blocks, measured
-from agents.profile.points import LEAST_LAYERS, sweeps
+from agents.profile.points import CACHE_BYTES, LEAST_LAYERS, sweeps
 from agents.weights.source import open_checkpoint
 from templates_lib.cost.fit import fit_step_terms
 from templates_lib.values.profile_row import rows_of
 from tests.agents.engines.tiny_models import LAYERS, save_model
 
-CONTEXT = 256
+CONTEXT, LAYER_BYTES = 256, 100_000
 """Of the tiny models."""
 
 
+@pytest.mark.parametrize("layer_bytes", [10_000, 14 << 20, 1 << 30])
 @pytest.mark.parametrize("layers", [LEAST_LAYERS, 6, 30, 80])
-def test_ranges_lie_within_the_model_and_are_far_from_all_of_it(layers: int) -> None:
-    plan = sweeps(layers, 8192)
+def test_ranges_lie_within_the_model_and_are_far_from_all_of_it(layers: int, layer_bytes: int) -> None:
+    plan = sweeps(layers, 8192, layer_bytes)
     assert all(sweep.held.end <= layers for sweep in plan)
     assert all(sweep.held.last == (sweep.held.end == layers) for sweep in plan)
     middle = {sweep.held.layers for sweep in plan if not (sweep.held.first or sweep.held.last)}
     assert len(middle) == 2
-    assert max(middle) <= max(2, layers // 5)
+    assert max(middle) <= max(2, layers // 2)
+    assert min(middle) * layer_bytes >= CACHE_BYTES or min(middle) == layers // 4
     held_out = sum(point.held_out for sweep in plan for point in sweep.points)
     assert 5 < held_out < sum(len(sweep.points) for sweep in plan) / 3
 
 
 def test_points_beyond_the_context_are_left_out_and_the_fit_still_stands() -> None:
-    plan = sweeps(LAYERS, CONTEXT)
+    plan = sweeps(LAYERS, CONTEXT, LAYER_BYTES)
     points = [point for sweep in plan for point in sweep.points]
     assert max(point.longest for point in points) <= CONTEXT
-    assert len(points) < sum(len(sweep.points) for sweep in sweeps(LAYERS, 0))
+    assert len(points) < sum(len(sweep.points) for sweep in sweeps(LAYERS, 0, LAYER_BYTES))
 
 
 def test_a_model_of_too_few_layers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 4"):
-        sweeps(LEAST_LAYERS - 1, 0)
+        sweeps(LEAST_LAYERS - 1, 0, LAYER_BYTES)
 
 
 def test_every_point_runs_in_the_blocks_it_asks_for_and_gives_them_back(
@@ -58,7 +60,7 @@ def test_every_point_runs_in_the_blocks_it_asks_for_and_gives_them_back(
     monkeypatch.setattr(measure, "block_seconds", timed)
     save_model("llama", tmp_path)
     checkpoint, rows = open_checkpoint(tmp_path), []
-    for sweep in sweeps(LAYERS, CONTEXT):
+    for sweep in sweeps(LAYERS, CONTEXT, LAYER_BYTES):
         blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
         engine = load_torch_engine(checkpoint, sweep.held, blocks, torch.float32, torch.device("cpu"))
         found = []

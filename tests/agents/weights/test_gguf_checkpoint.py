@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from gguf import GGMLQuantizationType as Kind
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -31,6 +32,8 @@ def test_every_storage_is_dequantised_within_its_step(tmp_path: Path, kind: Kind
     ):
         read = checkpoint.read(f"{LAYER}{name}.weight").numpy()
         assert np.abs(read - written[f"blk.0.{stored}.weight"]).max() <= ERROR_OF[kind]
+        rows = torch.tensor([3, 0, 3])
+        assert (checkpoint.read_rows(f"{LAYER}{name}.weight", rows).numpy() == read[rows]).all()
 
 
 def test_llama_rows_are_put_back_into_halves(tmp_path: Path) -> None:
