@@ -14,6 +14,9 @@ from templates_lib.values.placement import ONLY
 
 MAX_EXECUTORS = 64
 MAX_GATEWAYS = 1024
+MAX_COMPONENTS = 64
+MAX_TOGETHER = 1024
+"""Pairs of a component and a request type."""
 
 
 class Share(Struct, frozen=True, array_like=True):
@@ -85,6 +88,10 @@ class RunWhole(Struct, frozen=True, array_like=True):
     """Each device holds some experts whole, and not a part of all."""
     parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
     """Consecutive parts of the model, on devices of their own."""
+    components: Annotated[tuple[Name, ...], Meta(max_length=MAX_COMPONENTS)] = ()
+    """Of the model's graph, which it computes alone; empty: all of the model."""
+    together: Annotated[dict[Name, Annotated[int, Meta(ge=1, le=1 << 20)]], Meta(max_length=MAX_TOGETHER)] = {}
+    """`COMPONENT/TYPE` → requests that it is planned to serve at once."""
 
 
 class Run(Struct, frozen=True, array_like=True):
@@ -101,6 +108,12 @@ class Run(Struct, frozen=True, array_like=True):
     restarts: bool = False
     """When it dies it is started again, as others of its unit go on."""
     whole: RunWhole | None = None
+    processors: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Share of the node's processors and memory; 0: `compute` is that too."""
+
+    @property
+    def processor_share(self) -> float:
+        return self.processors or self.compute
 
 
 class Work(Struct, frozen=True, array_like=True, tag="unit_work"):

@@ -29,6 +29,7 @@ class Child:
         self._ended = ended
         self._last: deque[str] = deque(maxlen=_LINES)
         self._stopping = False
+        self.is_over = False
         self._first: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._watch = asyncio.create_task(self._follow())
 
@@ -48,6 +49,11 @@ class Child:
             limit=_LINE_BYTES,
         )
         return cls(name, process, ended)
+
+    @property
+    def last_words(self) -> tuple[str, ...]:
+        """Return the last lines of its log, the oldest first, without time and level."""
+        return tuple(_PREFIX.sub("", line) for line in self._last)
 
     async def first_line(self) -> str:
         """Return the first line of its standard output; empty when it ends without one."""
@@ -69,6 +75,7 @@ class Child:
         assert self._process.stderr is not None  # noqa: S101
         await asyncio.gather(self._relay(self._process.stdout, self._say), self._relay(self._process.stderr, self._log))
         code = await self._process.wait()
+        self.is_over = True
         if not self._first.done():
             self._first.set_result("")
         if not self._stopping:

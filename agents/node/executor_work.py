@@ -82,16 +82,20 @@ class ExecutorWork:
         if drain and self._link is not None:
             self._link.drain()
 
-    def is_over(self, run: Run) -> bool:
-        """Tell whether it has failed, or its workers belong to a scheduler that is not there any more."""
-        return bool(self.failure) or (run.restarts and bool(self._workers) and self._has_new_scheduler(run))
+    def is_outdated(self, run: Run) -> bool:
+        """Tell whether its workers belong to a scheduler that is not there any more."""
+        return run.restarts and bool(self._workers) and self._has_new_scheduler(run)
+
+    @property
+    def last_words(self) -> tuple[str, ...]:
+        """Return the last lines of the log of the process that has ended; none while all of them run."""
+        return next((child.last_words for child in self._children if child.is_over), ())
 
     async def stop(self) -> None:
         """End its processes. A second call does nothing."""
         if self._link is not None:
             self._link.close()
-        children = [*self._workers, *([] if self._scheduler is None else [self._scheduler])]
-        await asyncio.gather(*(child.stop(self._settings.grace_s) for child in children))
+        await asyncio.gather(*(child.stop(self._settings.grace_s) for child in self._children))
         if self._meeting is not None:
             self._meeting.cleanup()
         self._link = self._said = self._scheduler = self._meeting = None
@@ -110,6 +114,10 @@ class ExecutorWork:
             said = SchedulerReport(said.endpoint, said.stages, said.public_key, self._link.status)
         self._stage_said = self._stage_report()
         return ExecutorReport(self.name, said, self._stage_said)
+
+    @property
+    def _children(self) -> tuple[Child, ...]:
+        return (*self._workers, *(() if self._scheduler is None else (self._scheduler,)))
 
     def _has_new_scheduler(self, run: Run) -> bool:
         return run.stage is not None and run.stage.scheduler_key != self.scheduler_key
@@ -142,7 +150,7 @@ class ExecutorWork:
         self.scheduler_key = stage.scheduler_key
         self._meeting = tempfile.TemporaryDirectory(prefix="workers-", dir=self._settings.home)
         meeting = Path(self._meeting.name)
-        share = run.compute, run.devices
+        share = run.compute, run.devices, run.processor_share
         commands = worker_commands(run.engine, stage, self._key_file, self._settings, meeting, *share)
         for number, command in enumerate(commands):
             which = f"worker {number + 1} of {len(commands)}: " if len(commands) > 1 else ""

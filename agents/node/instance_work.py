@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport
 from agents.messages.to_node import Run, Work
+from agents.node.executor_life import WINDOW_S, ExecutorLife, LifeState, Step
 from agents.node.executor_work import ExecutorWork
 from agents.node.metrics import NodeFigures
 from agents.node.published import PortBook
@@ -18,35 +18,15 @@ from agents.node.settings import NodeSettings
 
 _log = logging.getLogger(__name__)
 
-MOST = 4
-"""Restarts within a window: what dies more often takes its instance with it."""
-_WINDOW_S = 300.0
-_FIRST_S, _FACTOR = 0.5, 2.0
-"""Pause before the first restart, and how many times longer each further one waits."""
-
-
-class Restarts:
-    """Deaths of one executor on one node. Times are monotonic seconds of the caller's."""
-
-    def __init__(self) -> None:
-        self._died_s: deque[float] = deque()
-        self.due_s = 0.0
-        """From when on it may run (again)."""
-
-    def died(self, now_s: float) -> bool:
-        """Note a death; whether the executor may be started again, from `due_s` on."""
-        while self._died_s and now_s - self._died_s[0] > _WINDOW_S:
-            self._died_s.popleft()
-        self._died_s.append(now_s)
-        self.due_s = now_s + _FIRST_S * _FACTOR ** (len(self._died_s) - 1)
-        return len(self._died_s) <= MOST
+MOST_LETTERS = 1000
+"""Of a failure, as it is reported."""
 
 
 class InstanceWork:
     """Make it on a running loop. `changed` is called when the report has changed, `again` when `follow` is due.
 
-    An executor that dies is started again while the others of its unit go on, as often as `Restarts` allows. Where it
-    is alone in its unit, the instance has failed."""
+    An executor that dies is started again while the others of its unit go on, as often as `ExecutorLife` allows.
+    Where it is alone in its unit, the instance has failed."""
 
     def __init__(
         self,
@@ -62,7 +42,7 @@ class InstanceWork:
         self._changed, self._again = changed, again
         self._failure = ""
         self._executors: dict[str, ExecutorWork] = {}
-        self._restarts: dict[str, Restarts] = {}
+        self._lives: dict[str, ExecutorLife] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def follow(self, work: Work) -> None:
@@ -81,30 +61,49 @@ class InstanceWork:
 
     def report(self) -> NodeReport:
         reports = tuple(executor.report() for executor in self._executors.values())
-        return NodeReport(self.instance, reports, self._failure[:1000])
+        return NodeReport(self.instance, reports, self._failure[:MOST_LETTERS])
 
     async def _follow(self, run: Run, drain: bool) -> None:
-        restarts = self._restarts.setdefault(run.executor, Restarts())
+        life = self._lives.setdefault(run.executor, ExecutorLife(run.restarts))
         running = self._executors.get(run.executor)
-        if running is not None and running.is_over(run):
+        if running is not None and running.is_outdated(run):
+            life.outdated()
+        if running is not None and life.step(time.monotonic()) is Step.END:
             await running.stop()
+            life.ended()
             self._changed()
-        if (wait_s := restarts.due_s - time.monotonic()) > 0:
-            if (timer := self._timers.get(run.executor)) is not None:
-                timer.cancel()
-            self._timers[run.executor] = asyncio.get_running_loop().call_later(wait_s, self._again)
-            return
-        if running is None or running.is_over(run):
-            spent = "" if running is None else running.scheduler_key
-            running = self._new(run.executor, spent, partial(self._died, run))
-            self._executors[run.executor] = running
-        await running.follow(run, drain)
+        match life.step(time.monotonic()):
+            case Step.WAIT:
+                self._wait(run.executor, life.due_s - time.monotonic())
+            case Step.START:
+                spent = "" if running is None else running.scheduler_key
+                life.started()
+                fresh = self._new(run.executor, spent, partial(self._died, run))
+                self._executors[run.executor] = fresh
+                await fresh.follow(run, drain)
+            case Step.FOLLOW if running is not None:
+                await running.follow(run, drain)
+
+    def _wait(self, executor: str, wait_s: float) -> None:
+        if (timer := self._timers.get(executor)) is not None:
+            timer.cancel()
+        self._timers[executor] = asyncio.get_running_loop().call_later(max(wait_s, 0.0), self._again)
 
     def _died(self, run: Run, reason: str) -> None:
-        if run.restarts and self._restarts[run.executor].died(time.monotonic()):
+        life, executor = self._lives[run.executor], self._executors[run.executor]
+        life.died(time.monotonic())
+        if life.state is not LifeState.FAILED:
             _log.warning("executor %s of %s: %s", run.executor, self.instance, reason)
             self._again()
         elif not self._failure:
             # The first reason is the cause: the others fall over it.
-            self._failure = f"executor {run.executor}: {reason}" if run.restarts else reason
+            self._failure = _given_up(run, reason, life.deaths, executor.last_words)
         self._changed()
+
+
+def _given_up(run: Run, reason: str, deaths: int, last_words: Sequence[str]) -> str:
+    """Say what an instance fails for good of; `reason` is the last death's."""
+    if not run.restarts:
+        return reason
+    often = f"executor {run.executor}: {reason}; it died {deaths} times within {WINDOW_S:.0f} s"
+    return f"{often}, and last said: {' | '.join(last_words)}" if last_words else often

@@ -57,7 +57,7 @@ def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: No
 
 
 def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings) -> Iterator[str]:
-    threads, pace = cpu_share(settings, 1, run.compute)
+    threads, pace = cpu_share(settings, 1, run.compute, run.processor_share)
     yield from ("--checkpoint", checkpoint(whole.weights), "--dtype", whole.dtype)
     yield from ("--threads", str(threads), "--pace", str(pace))
     yield from ("--tensor-parallel", str(whole.shards), "--parts", str(whole.parts))
@@ -65,3 +65,7 @@ def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings) -> Iterator[st
         yield "--whole-experts"
     if whole.memory_mib:
         yield from ("--memory-mib", str(whole.memory_mib))
+    if whole.components:
+        yield from ("--components", ",".join(whole.components))
+    for name, most in sorted(whole.together.items()):
+        yield from ("--together", f"{name}={most}")

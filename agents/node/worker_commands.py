@@ -32,15 +32,16 @@ def worker_commands(
     meeting: Path,
     compute: float = 1.0,
     devices: tuple[int, ...] = (),
+    processors: float = 1.0,
 ) -> tuple[WorkerCommand, ...]:
     """Return the commands of an executor's workers, replica by replica, and of each part by part: as the scheduler
     knows them by number. `meeting`: a new directory of theirs. `compute`: their share of it. `devices`: numbers of
-    those of the node that are theirs; empty: all.
+    those of the node that are theirs; empty: all. `processors`: their share of the node's.
 
     Raises NoWeightsError, and ValueError for an engine that this node does not have, and for more parts than layers."""
     python = python_of(engine, settings)
     count = run.replicas * run.parts
-    threads, pace = cpu_share(settings, count, compute)
+    threads, pace = cpu_share(settings, count, compute, processors)
     common = (
         *(str(python), "-m", "agents.stage", "--engine", engine),
         *("--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
@@ -121,11 +122,12 @@ def visible(worker: int, shards: int, devices: tuple[int, ...], given: str | Non
     return ",".join(names[number] for number in own)
 
 
-def cpu_share(settings: NodeSettings, count: int, compute: float) -> tuple[int, float]:
-    """Return threads and pace of each of `count` engines on a CPU, which share `compute` of what one would have."""
-    threads, pace = max(1, settings.threads // count), settings.pace * compute
+def cpu_share(settings: NodeSettings, count: int, compute: float, processors: float) -> tuple[int, float]:
+    """Return threads and pace of each of `count` engines, which share `compute` of the time of their devices and
+    `processors` of the node's processors. Where these are what computes, shares of a thread are given by pace."""
+    pace = settings.pace * compute
     if settings.device != "cpu" or pace == 1.0:
-        return threads, pace
+        return max(1, int(settings.threads * processors) // count), pace
     share = settings.threads * pace / count
     return math.ceil(share), share / math.ceil(share)
 

@@ -128,7 +128,8 @@ def _disks(case: Case, planned: PlannedInstance) -> float:
 def _disk_sizes(case: Case) -> Iterator[Violation]:
     """Nodes are charged for a disk that holds what they serve at least."""
     for planned in case.plan.instances:
-        served = {name.rpartition("/")[0] for name in planned.units_per_s}
+        # A work class begins with its component, whose name may have slashes too.
+        served = {name[:at] for name in planned.units_per_s for at, letter in enumerate(name) if letter == "/"}
         by_engines: dict[str, int] = {}
         for name, gib in case.snapshot.charged_disks.gib.items():
             components, _, engines = name.partition("@")

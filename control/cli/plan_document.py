@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 
 from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
-from templates_lib.sources.graph_record import gpu_executors
-from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.sources.placement_kinds import executors_of, gpu_executors
 from templates_lib.values.plan import PlannedInstance
 
 
@@ -21,7 +20,7 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
     for entry, instance in zip(document["instances"], plan.instances, strict=True):
         entry["tokens_per_s"] = report.tokens_per_s(instance)
         entry["stages"] = stages(instance)
-        if executors := gpu_executors(instance.placement):
+        if executors := gpu_executors(instance):
             entry["executors"] = [msgspec.to_builtins(each) for each in executors]
     document["demand"] = [
         {"demand": d.key, "requests_per_s": d.requests_per_s, "unmet": plan.unmet.get(d.key, 0.0)}
@@ -53,7 +52,7 @@ def _baseline(name: str, report: PlanReport) -> dict[str, Any]:
 
 def stages(instance: PlannedInstance) -> list[dict[str, Any]]:
     """Layer ranges (both ends included) and nodes of each stage, with its executor where there are several; empty for a
-    placement of a kind that nothing runs yet."""
+    placement of components of a graph, and one of a kind that nothing runs yet."""
     executors = executors_of(instance) or ()
     return [
         ({"executor": executor.id} if len(executors) > 1 else {})

@@ -9,7 +9,7 @@ from control.cli.gpu_colours import GPU_COLOURS, OTHER
 from control.cli.plan_document import stages
 from control.cli.plan_table import against_cheapest
 from control.planning.report import PlanReport, unmet_share
-from templates_lib.sources.graph_record import gpu_executors
+from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.install_hint import install_hint
 from templates_lib.values.plan import PlannedInstance
 
@@ -84,7 +84,7 @@ def _segments(instance: PlannedInstance) -> Iterator[tuple[float, float, list[st
         layers = f"{stage['first_layer']}-{stage['last_layer']}"
         label = f"{text}  [{layers}]" if width * 100 > len(text) + len(layers) + 4 else layers
         yield stage["first_layer"] / total, width, [n["config"].partition(":")[0] for n in stage["nodes"]], label
-    executors = gpu_executors(instance.placement)
+    executors = gpu_executors(instance)
     devices, gpu = sum(len(e.devices) * e.gpus for e in executors), min(instance.nodes, default="").partition(":")[0]
     for each in executors:
         label = f"{len(each.devices)} x {'+'.join(each.components)}"

@@ -16,7 +16,7 @@ from control.explain.certificate import MARGIN
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
 from control.planning.step_time_lines import step_time_lines
-from templates_lib.sources.graph_record import gpu_executors
+from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.plan import Plan, PlannedInstance
 
 TOP_REASONS = 6
@@ -90,9 +90,7 @@ def _stages(instance: PlannedInstance) -> str:
         nodes = " + ".join(f"{n['count']} x {n['config']}{_parallel(n)}" for n in stage["nodes"])
         executor = f"{stage['executor']} " if "executor" in stage else ""
         lines.append(f"{executor}{stage['first_layer']}-{stage['last_layer']}: {nodes}")
-    lines += [
-        f"{len(e.devices)} x {'+'.join(e.components)} on {_gpus(e.gpus)}" for e in gpu_executors(instance.placement)
-    ]
+    lines += [f"{len(e.devices)} x {'+'.join(e.components)} on {_gpus(e.gpus)}" for e in gpu_executors(instance)]
     by = f" by {instance.software.engine}" if lines and instance.software and instance.software.engine else ""
     return "\n".join(lines) + by
 

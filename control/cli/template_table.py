@@ -8,8 +8,8 @@ from rich.table import Table
 
 from control.cli.output import table
 from control.planning.templates import StoredTemplate
-from templates_lib.sources.graph_record import GpuExecutor, gpu_executors
-from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.sources.graph_record import GpuExecutor
+from templates_lib.sources.placement_kinds import executors_of, gpu_executors
 from templates_lib.values.placement import Executor
 
 PLACE = "stage", "layers", "nodes"
@@ -22,12 +22,11 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
     console.print(f"Template {template.id} of library {stored.library_version}", style="bold")
     by = f" by {template.engine}" if template.engine else ""
     console.print(f"{template.model} ({template.dtype}){by}, dispatch {template.dispatch}, on {nodes}")
-    components = gpu_executors(template.placement)
-    if components:
+    if components := gpu_executors(template):
         console.print(_components(components))
-    if (executors := executors_of(template)) is None and not components:
+    if (executors := executors_of(template)) is None:
         console.print(f"{template.placement.kind}: {msgspec.json.encode(template.placement.payload).decode()}")
-    for executor in executors or ():
+    for executor in (each for each in executors or () if each.graph is None):
         if len(executors or ()) > 1:
             console.print(f"executor {executor.id}: {executor.component} ({executor.dtype}) by {executor.engine}")
         console.print(_stages(executor))

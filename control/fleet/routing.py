@@ -1,21 +1,24 @@
 """Routing to a fleet's models, as it follows from what is ready."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from agents.channels.address import Address
 from agents.messages.bounds import MAX_TOP_LOGPROBS
-from control.diff.target import Target
+from control.diff.target import Column, Target
 from control.gateway.published import Hold, PublishedModel
-from control.hub.gang import Gang, placed_gang
+from control.hub.gang import Gang, GangExecutor, placed_gang
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.cells.division import divided
 from templates_lib.values.plan import Flow, Plan
 from templates_lib.values.slo import Slo
 from templates_lib.values.template import ServingTemplate
 from templates_lib.values.work import Route, Unit, WorkClass
+
+Rates = Mapping[str, Mapping[str, float]]
+"""Executor → work class → units per second, when it does nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class Routing:
     """By the name that clients use."""
     times: Callable[[str, ServingTemplate], PromptTimes | None] = lambda _, __: None
     """(work class, template) → how long prompts take; None: not known."""
+    rates: Callable[[ServingTemplate], Rates] = lambda _: {}
+    """What each executor of a template sustains, where several may do the same work and not equally fast."""
 
     def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[PublishedModel, ...]:
         """Return the models as gateways serve them; one without instances is there and refused. `ready`: instance, what
@@ -113,12 +118,20 @@ class Routing:
     def routed(self, ready: Iterable[tuple[str, Target]]) -> tuple[RoutedModel, ...]:
         """Return the fleet as routers see it: every model, with those of `ready` that serve it and the flows that they
         allow."""
-        components = {each.id: each.component for model in self.models.values() for each in model.work_classes}
+        classes = {each.id: each for model in self.models.values() for each in model.work_classes}
         there, gangs = list(ready), dict[str, Gang]()
-        for _, wanted in there:  # many instances are of one template, and reading a placement takes its time
+        work: dict[tuple[str, Column], Mapping[str, Mapping[str, float]]] = {}
+        for _, wanted in there:  # many instances are alike, and reading a placement and dividing its work take time
             if wanted.template.id not in gangs:
                 gangs[wanted.template.id] = placed_gang(wanted.template)
-        members_there = [(m, w) for name, w in there for m in members_of(name, w, gangs[w.template.id], components)]
+            if (key := (wanted.plan_id, wanted.column)) not in work:
+                rates = self.rates(wanted.template)
+                work[key] = work_of(wanted.units_per_s, gangs[wanted.template.id], classes, rates)
+        members_there = [
+            (member, wanted)
+            for name, wanted in there
+            for member in members_of(name, wanted, gangs[wanted.template.id], work[wanted.plan_id, wanted.column])
+        ]
         models = []
         for name, model in self.models.items():
             units = {each.id: each.unit for each in model.work_classes}
@@ -145,20 +158,56 @@ class Routing:
         a request can finish its part, and take it over from another."""
         templates = {w.template.id: w.template for _, w in there if not w.units_per_s.keys().isdisjoint(work_classes)}
         gangs = [placed_gang(template) for template in templates.values()]
-        rooms = (e.most_tokens for gang in gangs for e in gang.executors if gang.is_of_one or e.component == name)
+        own = (e for gang in gangs for e in gang.executors if gang.is_of_one or e.component == name)
+        rooms = (executor.most_tokens for executor in own if executor.graph is None)
         return min((self.models[name].context_tokens, *rooms))
 
 
-def members_of(instance: str, wanted: Target, gang: Gang, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
-    """Yield one for each executor that the plan has work for, with the work classes of its component, which executors
-    of one component share evenly. `components`: work class → component."""
-    planned = {of: units for of, units in wanted.units_per_s.items() if units > 0}
-    like = Counter(executor.component for executor in gang.executors)
+def members_of(
+    instance: str, wanted: Target, gang: Gang, work: Mapping[str, Mapping[str, float]]
+) -> Iterator[RoutedInstance]:
+    """Yield one for each executor that has work, by executor in `work` (`work_of`)."""
     for executor in gang.executors:
-        name = executor.component
-        own = {of: u / like[name] for of, u in planned.items() if gang.is_of_one or components.get(of) == name}
-        if own:
+        if own := work.get(executor.id):
             yield RoutedInstance(gang.member(instance, executor.id), wanted.zone, own)
+
+
+def work_of(
+    units_per_s: Mapping[str, float], gang: Gang, classes: Mapping[str, WorkClass], rates: Rates
+) -> dict[str, dict[str, float]]:
+    """Divide what is planned of an instance between its executors: executor → work class → units/s.
+
+    An executor does what is of its component, and of a graph what its components are all that is asked for. Executors
+    that are alike, or of which nobody knows what they sustain, share evenly."""
+    planned = {of: units for of, units in units_per_s.items() if units > 0}
+    if gang.is_of_one:
+        return {gang.executors[0].id: planned}
+    able = {of: [e for e in gang.executors if _does(e, classes.get(of))] for of in planned}
+    known = {e.id: rates[e.id] for each in able.values() for e in each if e.id in rates}
+    found: dict[str, dict[str, float]] = {executor.id: {} for executor in gang.executors}
+    even = {of for of, each in able.items() if not all(known.get(e.id, {}).get(of, 0.0) > 0 for e in each)}
+    for of in even:
+        for executor in able[of]:
+            found[executor.id][of] = planned[of] / len(able[of])
+    for alike, own in _by_rates({of: units for of, units in planned.items() if of not in even}, known):
+        for name in alike:
+            found[name] |= {of: units / len(alike) for of, units in own.items()}
+    return found
+
+
+def _by_rates(planned: Mapping[str, float], rates: Rates) -> Iterator[tuple[list[str], dict[str, float]]]:
+    """Yield executors that are alike, and what they do together with as little of their time as goes."""
+    groups: dict[tuple[tuple[str, float], ...], list[str]] = {}
+    for name, own in rates.items():
+        groups.setdefault(tuple(sorted(own.items())), []).append(name)
+    together = [{of: len(names) * rate for of, rate in own} for own, names in groups.items()]
+    yield from zip(groups.values(), divided(planned, together), strict=True)
+
+
+def _does(executor: GangExecutor, of: WorkClass | None) -> bool:
+    if of is None or of.component != executor.component:
+        return False
+    return executor.graph is None or executor.graph.does(of.phase)
 
 
 def routed_route(route: Route, units: Mapping[str, Unit], flows: Iterable[Flow]) -> RoutedRoute:

@@ -235,7 +235,7 @@ class Board:
     def _run(self, deployed: Deployed, executor: GangExecutor, place: GangPlace, nodes: list[str]) -> Run:
         files, said = deployed.files.get(executor.id), self.scheduler(deployed.instance, executor.id)
         share = place.compute, executor.devices, not deployed.gang.is_of_one
-        run = Run(executor.id, "", executor.engine, None, None, *share)
+        run = Run(executor.id, "", executor.engine, None, None, *share, processors=place.processors)
         if files is None:
             return run
         scheduler = self._run_scheduler(executor, files, nodes) if place is executor.places[0] else None
@@ -250,7 +250,10 @@ class Board:
         stages: list[list[Share]] = [[] for _ in range(executor.places[-1].stage + 1)]
         for place in executor.places:
             each, name = place.replica, nodes[place.slot]
-            limits = (each.weight, each.batch_cap, each.chunk_tokens, each.kv_blocks, each.parts)
+            tokens = each.chunk_tokens, each.kv_blocks
+            if executor.graph is not None:  # it holds what its requests fill, however long the model has them
+                tokens = files.max_context_tokens, each.batch_cap * -(-files.max_context_tokens // BLOCK_TOKENS)
+            limits = (each.weight, each.batch_cap, *tokens, each.parts)
             stages[place.stage] += [Share(name, *limits, replica, place.joint) for replica in range(place.replicas)]
         workers = {self._keys[nodes[place.slot]]: nodes[place.slot] for place in executor.places}
         most = BLOCK_TOKENS, files.max_context_tokens, files.vocab_size
@@ -285,7 +288,8 @@ def _run_stage(
 
 def _run_whole(deployed: Deployed, executor: GangExecutor, held: GangPlace, files: ModelFiles) -> RunWhole:
     split = held.shards, held.whole_experts, held.parts
-    return RunWhole(files.weights, _dtype(executor), _memory_mib(deployed, held), *split)
+    part = () if executor.graph is None else (executor.graph.components, executor.graph.together)
+    return RunWhole(files.weights, _dtype(executor), _memory_mib(deployed, held), *split, *part)
 
 
 def _dtype(executor: GangExecutor) -> str:
@@ -293,4 +297,4 @@ def _dtype(executor: GangExecutor) -> str:
 
 
 def _memory_mib(deployed: Deployed, held: GangPlace) -> int:
-    return int(deployed.memory_mib[held.slot] * held.compute)
+    return int(deployed.memory_mib[held.slot] * (held.processors or held.compute))

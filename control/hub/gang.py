@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from templates_lib.sources.placement_kinds import PlacementError, unit_of
+from templates_lib.sources.placement_checks import PlacementError
+from templates_lib.sources.placement_kinds import unit_of
 from templates_lib.values.engine_limits import beyond
 from templates_lib.values.engines import ENGINES, stage_engines
-from templates_lib.values.placement import ONLY, Executor, Stage, StageNodes, UnitPlacement
+from templates_lib.values.placement import ONLY, Executor, GraphPart, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import ServingTemplate
 
 BLOCK_TOKENS = 16
@@ -30,10 +31,12 @@ class GangPlace:
     stage: int
     first_layer: int
     layers: int
+    """0 where it computes a part of a graph."""
     weight: float
     """Share of the stage's requests."""
     batch_cap: int
     chunk_tokens: int
+    """Of a part of a graph 0, as of its KV blocks: as many as its requests may fill."""
     kv_blocks: int
     shards: int = 1
     """Devices of the node that each of its parts is cut over."""
@@ -47,10 +50,12 @@ class GangPlace:
     slot: int = 0
     """Number of its node."""
     compute: float = 1.0
-    """Share of the node's compute and memory."""
+    """Share of the time of its devices."""
+    processors: float = 0.0
+    """Share of the node's processors and memory; 0: as of its devices."""
 
     def __post_init__(self) -> None:
-        if min(self.shards, self.replicas, self.parts) < 1 or self.parts > self.layers:
+        if min(self.shards, self.replicas, self.parts) < 1 or self.parts > max(self.layers, 1):
             raise UnplaceableError(f"a node is cut into 1 part or more, and into no more than it has layers: {self}")
 
     @property
@@ -75,6 +80,8 @@ class GangExecutor:
     component: str = ""
     devices: tuple[int, ...] = ()
     """Numbers of those that it uses of each node; empty: all."""
+    graph: GraphPart | None = None
+    """None: it serves a model by layers."""
 
     @property
     def most_tokens(self) -> int:
@@ -109,6 +116,8 @@ class Gang:
     @property
     def protocol(self) -> int:
         """The oldest that its agents may speak (`agents.messages.session`)."""
+        if any(each.graph is not None for each in self.executors):
+            return 4
         if any(ENGINES[each.engine].is_whole for each in self.executors if each.engine in ENGINES):
             return 3
         first = self.executors[0]
@@ -116,9 +125,13 @@ class Gang:
         return 1 if self.is_of_one and whole and first.engine in stage_engines() else 2
 
     def with_kv_share(self, share: float) -> "Gang":
-        """The same with less KV cache: for nodes that ran out of memory."""
-        fewer = [[replace(p, kv_blocks=max(1, int(p.kv_blocks * share))) for p in e.places] for e in self.executors]
-        return Gang(tuple(replace(e, places=tuple(own)) for e, own in zip(self.executors, fewer, strict=True)))
+        """The same with less KV cache: for nodes that ran out of memory. Parts of graphs state none."""
+        return Gang(tuple(each if each.graph is not None else _with_kv_share(each, share) for each in self.executors))
+
+
+def _with_kv_share(executor: GangExecutor, share: float) -> GangExecutor:
+    fewer = (replace(place, kv_blocks=max(1, int(place.kv_blocks * share))) for place in executor.places)
+    return replace(executor, places=tuple(fewer))
 
 
 def gang_of(template: ServingTemplate) -> Gang:
@@ -131,6 +144,12 @@ def gang_of(template: ServingTemplate) -> Gang:
 def _check_split(template: str, executor: Executor) -> None:
     nodes = [nodes for stage in executor.stages for nodes in stage.nodes]
     kind = ENGINES.get(executor.engine)
+    if executor.graph is not None and (kind is None or not kind.takes_parts):
+        by = f"engine {executor.engine} serves whole models only" if executor.engine else "no engine computes them"
+        raise UnplaceableError(
+            f"template {template}: components {', '.join(executor.graph.components)} of {executor.component} are not "
+            f"served yet: {by}"
+        )
     there = [each for each in (kind.here, kind.rented) if each is not None] if kind else []
     refused = [beyond(support, executor.stages) for support in there]
     if refused and all(refused):
@@ -173,21 +192,38 @@ def placed_gang(template: ServingTemplate) -> Gang:
     that cannot be read."""
     found, unit = [], _unit(template)
     for each in unit.executors:
-        places = tuple(_place(*of, each, unit) for of in each.placed())
+        if each.graph is None:
+            places = tuple(_place(*of, each, unit) for of in each.placed())
+        else:
+            places = (_graph_place(each, each.graph, unit),)
         if not places:
             raise UnplaceableError(f"template {template.id}: its placement names no node")
-        found.append(GangExecutor(places, each.engine, each.dtype, each.id, each.component, each.share.devices))
+        own = each.engine, each.dtype, each.id, each.component, each.share.devices, each.graph
+        found.append(GangExecutor(places, *own))
     return Gang(tuple(found))
 
 
 def _place(
     number: int, stage: Stage, nodes: StageNodes, slot: int, executor: Executor, unit: UnitPlacement
 ) -> GangPlace:
-    compute = min(shares[executor.id] for shares in unit.compute_by_device(slot) if executor.id in shares)
     kv_blocks = min(nodes.kv_blocks, executor.share.kv_blocks or nodes.kv_blocks)
     limits = nodes.weight, batch_cap(nodes), chunk_tokens(stage, nodes), kv_blocks
-    rest = *limits, nodes.tp, nodes.ep > 1, nodes.dp, nodes.pp, nodes.ep > nodes.tp, slot, float(compute)
-    return GangPlace(nodes.config, number, stage.first_layer, stage.layers, *rest)
+    split = nodes.tp, nodes.ep > 1, nodes.dp, nodes.pp, nodes.ep > nodes.tp
+    own = *limits, *split, slot, *_shares(executor, unit, slot)
+    return GangPlace(nodes.config, number, stage.first_layer, stage.layers, *own)
+
+
+def _graph_place(executor: Executor, part: GraphPart, unit: UnitPlacement) -> GangPlace:
+    ((slot,),) = executor.slots
+    compute, processors = _shares(executor, unit, slot)
+    most, shards = max(part.together.values(), default=1), max(1, len(executor.share.devices))
+    return GangPlace(part.config, 0, 0, 0, 1.0, most, 0, 0, shards, slot=slot, compute=compute, processors=processors)
+
+
+def _shares(executor: Executor, unit: UnitPlacement, slot: int) -> tuple[float, float]:
+    """Its shares of the time of its devices, and of the node's processors and memory."""
+    compute = min(shares[executor.id] for shares in unit.compute_by_device(slot) if executor.id in shares)
+    return float(compute), float(unit.compute(slot)[executor.id])
 
 
 def _unit(template: ServingTemplate) -> UnitPlacement:

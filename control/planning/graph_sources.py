@@ -11,8 +11,8 @@ from templates_lib.cost.component import EstimatedComponentCost
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.graphs.request_type import due_of
 from templates_lib.sources.cell_source import CellSource
-from templates_lib.sources.graph_record import gpu_executors
 from templates_lib.sources.graph_source import ExecutorSource
+from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.gpu import GIB, Gpu
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.library import Library
@@ -125,7 +125,7 @@ def _alone_s(plan: Plan, snapshot: Snapshot, work: AppWork) -> dict[str, float]:
 def _stays(work: AppWork, instance: PlannedInstance) -> Iterator[Mapping[str, float]]:
     """Yield for each executor of an instance the seconds that a request stays, by `COMPONENT/TYPE`."""
     nodes = {node.id: node for node in work.nodes}
-    for executor in gpu_executors(instance.placement):
+    for executor in gpu_executors(instance):
         for replica in (each for name in instance.nodes if name in nodes for each in work.replicas(nodes[name])):
             if (replica.option.components, replica.option.gpus) == (executor.components, executor.gpus):
                 yield replica.stay_s

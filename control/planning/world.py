@@ -81,7 +81,8 @@ class World:
         """Make a snapshot without a version: the caller hashes it. `library`: of its templates; `instances`: that
         run."""
         clouds = {offer.cloud for offer in self.quotes.offers}
-        disks = charged_disks(self.recipe.served, library, clouds if self.fleet.charges_disks else ())
+        charged = clouds if self.fleet.charges_disks else ()
+        disks = charged_disks(self.recipe.served, self.fleet.graph_apps, library, charged)
         margins = step_time_margins(self.recipe, self.fleet.step_time_margin)
         return Snapshot(
             version="",

@@ -14,6 +14,7 @@ from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.app_demand import Metered
 from control.planning.disks import disk_of, engines_on
+from control.planning.executor_rates import ExecutorRates
 from control.planning.local_market import local_config
 from control.planning.world import World
 from control.reconcile.tokenizers import tokenizer_here
@@ -62,7 +63,8 @@ def fleet_order(
         memory_mib={local_config(machine).id: machine.memory_mib for machine in world.fleet.machines},
         starts=dict(starts),
         disk_gib={
-            each.template.id: each.disk_gib or disk_of(each.template, each.model, world.recipe.served)
+            each.template.id: each.disk_gib
+            or disk_of(each.template, each.model, world.recipe.served, world.fleet.graph_apps)
             for each in to_run
         },
         disks=snapshot.charged_disks,
@@ -122,7 +124,7 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
         for each in app.request_types:
             found, longer = tokenizer(weights[each.served.name]), app.longer(each)
             models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)
-    return Routing(plan, models, TextPipelines(world.recipe).prompt_times)
+    return Routing(plan, models, TextPipelines(world.recipe).prompt_times, ExecutorRates(world.sources).of)
 
 
 def weights_of(world: World) -> dict[str, str]:

@@ -54,13 +54,3 @@ def read_graph_record(record: bytes, nodes: dict[str, int]) -> tuple[ServingTemp
     found = msgspec.msgpack.decode(record, type=GraphRecord)
     template, points = found.template(nodes), tuple(OperatingPoint(dict(point)) for point in found.points)
     return template, Capacity(template.id, points, found.shape_id, 0.0, 0.0, found.cost_model_fingerprint)
-
-
-def gpu_executors(placement: Placement | None) -> tuple[GpuExecutor, ...]:
-    """Return the executors of a placement of these kinds; none of any other, and where it cannot be read."""
-    if placement is None or placement.kind not in (EXECUTOR, CELL):
-        return ()
-    try:
-        return msgspec.convert(placement.payload.get("executors"), tuple[GpuExecutor, ...])
-    except msgspec.ValidationError:
-        return ()

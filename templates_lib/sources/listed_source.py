@@ -8,13 +8,8 @@ import msgspec
 import numpy as np
 
 from templates_lib.ports.source import Progress, TemplateBatch
-from templates_lib.sources.placement_kinds import (
-    PlacementError,
-    PlacementProblem,
-    check_components,
-    engines_run,
-    unit_of,
-)
+from templates_lib.sources.placement_checks import PlacementError, PlacementProblem, check_components
+from templates_lib.sources.placement_kinds import engines_run, unit_of
 from templates_lib.values.placement import Placement
 from templates_lib.values.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
 from templates_lib.values.work import WorkClass

@@ -38,6 +38,8 @@ class EngineKind:
     """What the set-up of a rented node installs for it; None: nothing but what the agent has."""
     is_whole: bool = False
     """Its scheduler is the engine itself: in the engine's environment, with a whole model on one node."""
+    takes_parts: bool = False
+    """Its executors may compute some components of a graph (`templates_lib.values.placement.GraphPart`)."""
 
     @property
     def computes(self) -> bool:
@@ -130,7 +132,7 @@ ENGINES = {
         estimated_as="vllm",
     ),
     # It answers with the prompt itself: for local nodes, where a unit is tried without its models.
-    "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo"),
+    "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo", takes_parts=True),
 }
 """Name → engine. Units, nodes and profiles take the names from here; cost models are keyed by them."""
 DEFAULT_ENGINE = "torch"

@@ -1,4 +1,4 @@
-"""Placement of software on the nodes of a template: executors, each with the stages of one component."""
+"""Placement of software on the nodes of a template: executors, each with the stages of a model or a part of a graph."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -79,6 +79,23 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphPart:
+    """Components of a graph that an executor computes together, in one process on one node."""
+
+    components: tuple[str, ...]
+    """In the order of the graph; a request visits some of them."""
+    config: str
+    """Node configuration."""
+    together: dict[str, int]
+    """`COMPONENT/TYPE` → requests that it serves at once, at the operating points; a type that is not served in time is
+    not there."""
+
+    def does(self, phase: str) -> bool:
+        """Tell whether work classes of this phase, such as `vision+language`, are computed by its components."""
+        return set(phase.split("+")) <= set(self.components)
+
+
+@dataclass(frozen=True, slots=True)
 class Executor:
     """Server of one component: a scheduler and, where its engine has them, the workers of its stages."""
 
@@ -89,13 +106,19 @@ class Executor:
     engine: str
     dtype: str
     stages: tuple[Stage, ...]
+    """None where it computes a part of a graph."""
     slots: tuple[tuple[int, ...], ...]
-    """Stage by stage the template's nodes that it runs on, one number for each of the stage's nodes in their order."""
+    """Stage by stage the template's nodes that it runs on, one number for each of the stage's nodes in their order; the
+    node of its part of a graph."""
     share: Share = Share()
+    graph: GraphPart | None = None
+    """None: it serves a model as a whole, by layers."""
 
     @property
     def configs(self) -> dict[int, str]:
         """Slot → node configuration that it wants there."""
+        if self.graph is not None:
+            return {slot: self.graph.config for slots in self.slots for slot in slots}
         return {slot: nodes.config for _, _, nodes, slot in self.placed()}
 
     def placed(self) -> tuple[tuple[int, Stage, StageNodes, int], ...]:

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from templates_lib.sources.graph_record import CELL, EXECUTOR, GpuExecutor, GraphRecord
 from templates_lib.sources.listed_source import ListedSource, ListedTemplate
 from templates_lib.sources.pipeline_record import pipeline_placement, pipeline_template_id
-from templates_lib.sources.placement_kinds import (
-    PlacementError,
-    PlacementProblem,
-    check_components,
-    executors_of,
-    unit_of,
-)
+from templates_lib.sources.placement_checks import PlacementError, PlacementProblem, check_components
+from templates_lib.sources.placement_kinds import PLACEMENT_KINDS, executors_of, gpu_executors, unit_of
 from templates_lib.values.placement import Executor, Placement, Share, UnitPlacement
 from templates_lib.values.template import OperatingPoint, ServingTemplate, Software
 from templates_lib.values.work import Unit, WorkClass
@@ -101,6 +97,88 @@ def test_a_unit_of_another_form_and_a_kind_that_is_not_registered_are_refused() 
     with pytest.raises(PlacementError, match="of kind 'mesh' are not served yet") as caught:
         unit_of(replace(pipeline(), placement=Placement("mesh", 1, {})))
     assert caught.value.problem is PlacementProblem.KIND
+
+
+READING = GpuExecutor(("vision",), 1, ((0,), (1,)), {"vision/image-text-to-text": 3})
+BOTH = GpuExecutor(("vision", "language"), 2, ((2, 3),), {"language/text-to-text": 8})
+
+
+def of_components(*groups: GpuExecutor, kind: str = CELL, node: str = "A100-80:4/n100", engine: str = "echo") -> Any:
+    software = Software("qwen", "r", "bf16", engine, "request-static-v1", "vl")
+    return GraphRecord(kind, software, "s", "f", groups, ()).template({node: 1})
+
+
+@pytest.mark.parametrize("kind", [EXECUTOR, CELL])
+def test_replicas_of_components_are_executors_on_devices_of_their_own(kind: str) -> None:
+    template = of_components(READING, BOTH, kind=kind)
+    unit = unit_of(template)
+    assert [(each.graph and each.graph.components, each.share.devices) for each in unit.executors] == [
+        (("vision",), (0,)), (("vision",), (1,)), (("vision", "language"), (2, 3)),
+    ]  # fmt: skip
+    assert {(each.component, each.engine, each.dtype) for each in unit.executors} == {("vl", "echo", "bf16")}
+    assert len({each.id for each in unit.executors}) == 3
+    assert unit.slots == ("A100-80:4/n100",)
+    assert list(unit.compute(0).values()) == [Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)]
+    assert unit.component_shares == {"vl": 1}
+    assert gpu_executors(template) == (READING, BOTH)
+    assert gpu_executors(pipeline()) == ()
+
+
+def test_a_part_of_a_graph_does_what_all_its_components_are_in() -> None:
+    (_, _, both) = unit_of(of_components(READING, BOTH)).executors
+    assert both.graph is not None
+    done = ("vision", "vision+language", "language", "vision+speech", "speech")
+    assert [both.graph.does(phase) for phase in done] == [True, True, True, False, False]
+
+
+BAD_COMPONENTS: dict[str, tuple[tuple[GpuExecutor, ...], PlacementProblem, str]] = {
+    "a device twice": (
+        (READING, msgspec.structs.replace(BOTH, devices=((1, 2),))),
+        PlacementProblem.SHARE,
+        "0.vision|1.vision",
+    ),
+    "a device beyond": (
+        (msgspec.structs.replace(BOTH, devices=((3, 4),)),),
+        PlacementProblem.SHARE,
+        "no device 4: A100-80:4/n100 has",
+    ),
+    "other devices": (
+        (msgspec.structs.replace(BOTH, devices=((0,),)),),
+        PlacementProblem.SHARE,
+        "vision.language has .* takes 2",
+    ),
+    "no components": ((msgspec.structs.replace(BOTH, components=()),), PlacementProblem.FORM, "one component or more"),
+    "none": ((), PlacementProblem.FORM, "one executor or more"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COMPONENTS)
+def test_what_is_wrong_with_components_is_said(case: str) -> None:
+    groups, problem, words = BAD_COMPONENTS[case]
+    with pytest.raises(PlacementError, match=words) as caught:
+        unit_of(of_components(*groups))
+    assert caught.value.problem is problem
+
+
+def test_components_share_one_node_and_name_an_engine_that_there_is_or_none_yet() -> None:
+    template = of_components(READING)
+    with pytest.raises(PlacementError, match="share one node"):
+        unit_of(replace(template, nodes={"A100-80:4/n100": 2}))
+    with pytest.raises(PlacementError, match="not registered"):
+        unit_of(of_components(READING, engine="ecko"))
+    assert executors_of(of_components(READING, engine="")) is not None
+    assert executors_of(of_components(READING, node="a-machine-of-ones-own")) is not None
+
+
+@pytest.mark.parametrize("kind", PLACEMENT_KINDS)
+def test_a_form_of_a_later_release_and_another_form_are_refused(kind: str) -> None:
+    template = pipeline()
+    with pytest.raises(PlacementError, match="later release") as caught:
+        unit_of(replace(template, placement=replace(template.placement, kind=kind, version=99)))
+    assert caught.value.problem is PlacementProblem.KIND
+    with pytest.raises(PlacementError, match=f"is no placement of kind '{kind}'") as caught:
+        unit_of(replace(template, placement=Placement(kind, 1, {"executors": 7})))
+    assert caught.value.problem is PlacementProblem.FORM
 
 
 def listed(*executors: Executor, component: str = "a", kind: str = "unit") -> ListedSource:

@@ -47,7 +47,7 @@ class Template(BaseModel):
     nodes: dict[str, int]
     placement: dict[str, Any]
     stages: tuple[Stage, ...] | None = Field(
-        description="Of its placement; null: placements of its kind are not run yet."
+        description="Layers on nodes, of its placement; null: it has components of a graph, or nothing reads it."
     )
     capacity: Capacity
 
@@ -82,7 +82,7 @@ def get_template(template: TemplateId, services: ServicesOf) -> Template:
     found = stored_template(PostgresLibraries(services.database), template)
     fields = msgspec.to_builtins(found.template)
     executors = executors_of(found.template)
-    stages = None if executors is None else tuple(stage for each in executors for stage in each.stages)
+    stages = tuple(stage for each in executors or () for stage in each.stages) or None
     return Template(**fields, stages=stages, library_version=found.library_version, capacity=found.capacity)
 
 

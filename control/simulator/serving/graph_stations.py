@@ -5,10 +5,8 @@ A station's lanes are the requests that are served at once at the operating poin
 each of them stays as long as there. Parts do not help each other out, and a request that is alone is no faster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
-
-import numpy as np
 
 from control.diff.target import Target
 from control.fleet.routing import routed_route
@@ -18,14 +16,12 @@ from control.simulator.serving.zoneless_flows import anywhere
 from policies.routing_table import RoutedInstance, RoutedModel
 from templates_lib.apps.app import serving_id
 from templates_lib.apps.app_work import AppWork, Replica
-from templates_lib.cells.solver import SmallProgram, optimum
+from templates_lib.cells.division import LEAST, divided
 from templates_lib.cost.estimated import usable_bytes_per_s
-from templates_lib.sources.graph_record import gpu_executors
+from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.plan import Plan
 from templates_lib.values.work import Route
 
-LEAST = 1e-6
-"""Share of an executor's time below which it is not asked for a class."""
 DISPATCH = "wrr-v1"
 """Stands for `request-static-v1`: paths by planned shares, members by smooth round-robin."""
 
@@ -35,7 +31,7 @@ def executor_lives(name: str, wanted: Target, work: AppWork) -> Iterator[Instanc
     ValueError for a template that the app's nodes do not make (any more)."""
     (config,) = wanted.template.nodes
     node = next((each for each in work.nodes if each.id == config), None)
-    executors = gpu_executors(wanted.template.placement)
+    executors = gpu_executors(wanted.template)
     made = {(r.option.components, r.option.gpus): r for r in (work.replicas(node) if node else ())}
     replicas = [(made.get((each.components, each.gpus)), len(each.devices)) for each in executors]
     if node is None or not all(replica for replica, _ in replicas):
@@ -57,34 +53,6 @@ def executor_lives(name: str, wanted: Target, work: AppWork) -> Iterator[Instanc
                 f"{name}/{number}/{each}", wanted.model, "+".join(replica.option.components), wanted.zone, station,
                 usd_per_hour=share * usd, units_per_s={each: own[each]},
             )  # fmt: skip
-
-
-def divided(units_per_s: Mapping[str, float], rates: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """What each executor does of an instance's planned units, by work class, with as little of its time as goes.
-
-    `rates`: of each executor, units/s of a class when it does nothing else. What takes next to no time is left out."""
-    fastest = {name: max((own.get(name, 0.0) for own in rates), default=0.0) for name in units_per_s}
-    wanted = {name: units for name, units in units_per_s.items() if units > LEAST * fastest[name] > 0}
-    pairs = [(e, name) for e, own in enumerate(rates) for name in own if name in wanted]
-    if not pairs:
-        return [{} for _ in rates]
-    # Variables: shares of an executor's time for a class, and how far all are short.
-    rows = np.zeros((len(rates) + len(wanted), len(pairs) + 1))
-    for column, (e, name) in enumerate(pairs):
-        rows[e, column] = 1.0
-        rows[len(rates) + list(wanted).index(name), column] = rates[e][name] / wanted[name]
-    rows[: len(rates), -1] = -1.0
-    lower = np.concatenate([np.full(len(rates), -np.inf), np.ones(len(wanted))])
-    upper = np.concatenate([np.zeros(len(rates)), np.full(len(wanted), np.inf)])
-    cost = np.append(np.full(len(pairs), 1e-3), 1.0)
-    found = optimum(SmallProgram(cost, rows, lower, upper, np.zeros(len(pairs) + 1, dtype=bool)))
-    if found is None:
-        raise RuntimeError("units that some executor has were divided by none")
-    shares: list[dict[str, float]] = [{} for _ in rates]
-    for (e, name), time in zip(pairs, found.x[:-1], strict=True):
-        if time > LEAST:
-            shares[e][name] = float(time * rates[e][name])
-    return shares
 
 
 def routed_app(

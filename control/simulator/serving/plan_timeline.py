@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from agents.messages.to_scheduler import LEGS, Leg
 from control.diff.target import Target, targets
-from control.fleet.routing import members_of, routed_route
+from control.fleet.routing import members_of, routed_route, work_of
 from control.hub.gang import placed_gang
 from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
 from control.simulator.serving.batch_model import BatchModel, station_of
@@ -64,8 +64,8 @@ class RecipeStations:
         elif executors is None:
             raise self._refusal(wanted, f"nothing reads its placement of kind {wanted.template.placement.kind!r}")
         else:
-            components = {each.id: each.component for each in self.classes.values()}
-            members = list(members_of(name, wanted, placed_gang(wanted.template), components))
+            gang = placed_gang(wanted.template)
+            members = list(members_of(name, wanted, gang, work_of(wanted.units_per_s, gang, self.classes, {})))
         for member in members:
             classes = [self.classes[of] for of in member.units_per_s]
             served = self.text.get(classes[0].id) if executors and len(classes) == 1 else None

@@ -51,6 +51,19 @@ def test_on_a_cpu_it_has_the_nodes_threads_pace_and_memory(tmp_path: Path) -> No
     assert (given.threads, given.pace, given.memory_mib, command.environment) == (1, 1.0, 300, {})
 
 
+def test_an_engine_of_components_is_told_which_with_its_devices_and_its_share_of_the_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    part = changed(WHOLE, components=("vision", "language"), together={"vision/t": 2, "language/t": 8})
+    command = made(tmp_path, replace(CUDA, threads=8), whole=part, devices=(5,), processors=0.25)
+    pairs = tuple(zip(command.arguments, command.arguments[1:], strict=False))
+    assert ("--components", "vision,language") in pairs
+    assert [each for option, each in pairs if option == "--together"] == ["language/t=8", "vision/t=2"]
+    assert ("--threads", "2") in pairs
+    assert command.environment == {"CUDA_VISIBLE_DEVICES": "5"}
+
+
 def test_gateways_are_listened_to_at_the_published_port_and_nobody_else_is(tmp_path: Path) -> None:
     run = Run(ONLY, "chat", "vllm", SCHEDULER, whole=WHOLE)
     settings = replace(CUDA, home=tmp_path, pythons={"vllm": PYTHON})

@@ -10,20 +10,30 @@ import pytest
 from agents.messages import session
 from agents.messages.to_gateway import Finished, SchedulerState
 from agents.messages.to_scheduler import Generate, Sampling
-from agents.node.instance_work import MOST
+from agents.node.executor_life import MOST
 from control.hub.deployed import Deployed, ModelFiles
-from control.hub.gang import Gang, GangExecutor, GangPlace
+from control.hub.gang import Gang, GangExecutor, GangPlace, gang_of
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
+from templates_lib.sources.graph_record import CELL, GpuExecutor, GraphRecord
+from templates_lib.values.template import Software
 from tests.agents.node.sites import Agent, Site, end, play, until
 from tests.agents.stage.instances import Gateway
 
 PROMPT, TOKENS = (1, 2, 3), 8
+EARS, MOUTH = "0.ears", "1.mouth"
 
 
 def executor(name: str, engine: str = "echo") -> GangExecutor:
     place = GangPlace("small:1/n10", 0, 0, 6, 1.0, 4, 16, 24, compute=0.5)
     return GangExecutor((place,), engine, "fp32", name, name)
+
+
+def cell() -> tuple[GangExecutor, ...]:
+    """Two components of one app, a device of the node each."""
+    groups = tuple(GpuExecutor((name,), 1, ((device,),), {}) for device, name in enumerate(("ears", "mouth")))
+    record = GraphRecord(CELL, Software("omni", "r", "fp32", "echo", "request-static-v1"), "s", "f", groups, ())
+    return gang_of(record.template({"small:2/n10": 1})).executors
 
 
 def deploy(
@@ -115,21 +125,22 @@ async def killed_and_back(site: Site, agent: Agent, victim: str) -> None:
         assert isinstance(client.ends()[0], Finished)
 
 
-def test_an_executor_that_dies_again_and_again_takes_its_instance_with_it(site: Site) -> None:
+def test_an_executor_of_a_cell_that_dies_again_and_again_takes_its_instance_with_it(site: Site) -> None:
     async def scenario(site: Site) -> None:
         agent = site.start()
         await until(lambda: site.connected(agent))
-        both = executor("a"), executor("b")
+        both = cell()
         deploy(site, agent, *both)
         for death in range(MOST + 1):
             assert site.failure(agent) == "", death
-            await until(lambda: state(site, "a") is SchedulerState.READY or site.tell())
-            said, pid = site.board.scheduler("i1", "a"), agent.child("agents.echo", "/a.json")
+            await until(lambda: state(site, EARS) is SchedulerState.READY or site.tell())
+            said, pid = site.board.scheduler("i1", EARS), agent.child("agents.echo", f"/{EARS}.json")
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
-            await until(lambda said=said: site.failure(agent) or site.board.scheduler("i1", "a") != said)  # type: ignore[misc]
+            await until(lambda said=said: site.failure(agent) or site.board.scheduler("i1", EARS) != said)  # type: ignore[misc]
         await until(lambda: site.failure(agent))
-        assert site.failure(agent).startswith("executor a: scheduler was ended by SIGKILL")
+        assert site.failure(agent).startswith(f"executor {EARS}: scheduler was ended by SIGKILL")
+        assert state(site, MOUTH) is SchedulerState.READY
         ((_, event),) = site.board.events(0.0)
         assert event.kind is EventKind.BROKE
         assert end(agent) == (0, [])

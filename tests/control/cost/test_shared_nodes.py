@@ -17,7 +17,8 @@ from control.ledger.cost_line import By
 from control.ledger.period import Period
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.sources.placement_kinds import PlacementError, unit_of
+from templates_lib.sources.placement_checks import PlacementError
+from templates_lib.sources.placement_kinds import unit_of
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Share, UnitPlacement

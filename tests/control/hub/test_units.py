@@ -3,19 +3,25 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from agents.channels.address import Address
 from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
+from agents.messages.session import NEWEST_PROTOCOL
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import ExecutorReport, NodeReport, SchedulerReport, StageReport
 from agents.messages.to_node import Work
 from control.hub.board import Board
 from control.hub.deployed import Deployed, ModelFiles
-from control.hub.gang import Gang, gang_of
+from control.hub.gang import Gang, UnplaceableError, gang_of, placed_gang
 from control.hub.hub import Hub
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
+from templates_lib.sources.graph_record import CELL, GpuExecutor, GraphRecord
+from templates_lib.values.engines import ENGINES, EngineKind
 from templates_lib.values.placement import Share
+from templates_lib.values.template import ServingTemplate, Software
 from tests.agents.messages.protocol_1 import OldNodeReport, OldWork
 from tests.control.hub.boards import connected, deployed, key, node, over_the_wire, says, status
 from tests.control.hub.test_hub import Keys
@@ -89,6 +95,64 @@ def test_an_executor_that_is_away_fails_nothing_and_its_address_follows() -> Non
     loads = made.loads()[node("i1", 1)]
     assert loads is not None
     assert (loads.scheduler, loads.memory_mib) == ("ready", 50)
+
+
+TOGETHER = {"language/text-to-text": 8, "vision/image-text-to-text": 2}
+
+
+def cell(engine: str = "echo") -> ServingTemplate:
+    """Two readers on a GPU each, and one executor of both components on two."""
+    reading = GpuExecutor(("vision",), 1, ((0,), (1,)), {"vision/image-text-to-text": 3})
+    both = GpuExecutor(("vision", "language"), 2, ((2, 3),), TOGETHER)
+    software = Software("qwen", "r", "bf16", engine, "request-static-v1", "vl")
+    return GraphRecord(CELL, software, "s", "f", (reading, both), ()).template({"A100-80:4/n100": 1})
+
+
+def of_cell(gang: Gang) -> Deployed:
+    files = {each.id: ModelFiles("vl", "path:/weights", 192, 250) for each in gang.executors}
+    return Deployed("i1", S.LOADING, gang, files, (node("i1", 0),), (1000,))
+
+
+def test_the_node_of_a_cell_runs_each_of_its_executors_on_devices_and_a_share_of_its_own() -> None:
+    gang = gang_of(cell())
+    work = over_the_wire(connected(of_cell(gang)).work(node("i1", 0)) or Work())
+    assert {(run.model, run.engine, run.restarts) for run in work.runs} == {("vl", "echo", True)}
+    assert [(run.devices, run.processor_share) for run in work.runs] == [((0,), 0.25), ((1,), 0.25), ((2, 3), 0.5)]
+    limits = [run.scheduler.stages[0][0] for run in work.runs if run.scheduler is not None]
+    assert [(each.batch_cap, each.kv_blocks) for each in limits] == [(3, 3 * 16), (3, 3 * 16), (8, 8 * 16)]
+    members = [gang.member("i1", each.id) for each in gang.executors]
+    assert members == ["i1/0.vision", "i1/1.vision", "i1/2.vision-language"]
+    assert work.of_one is None
+
+
+def test_an_engine_of_components_is_told_which_and_how_many_requests_it_has_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = EngineKind("", (), scheduler="agents.components", is_whole=True, takes_parts=True)
+    monkeypatch.setitem(ENGINES, "components", kind)
+    work = over_the_wire(connected(of_cell(gang_of(cell("components")))).work(node("i1", 0)) or Work())
+    (reading, _, both) = (run.whole for run in work.runs)
+    assert reading is not None
+    assert both is not None
+    assert (reading.components, reading.shards, reading.memory_mib) == (("vision",), 1, 250)
+    assert (both.components, both.shards, both.memory_mib) == (("vision", "language"), 2, 500)
+    assert both.together == TOGETHER
+
+
+@pytest.mark.parametrize(("engine", "words"), [("torch", "engine torch serves whole models"), ("", "no engine")])
+def test_components_are_not_started_by_an_engine_of_whole_models(engine: str, words: str) -> None:
+    with pytest.raises(UnplaceableError, match=f"components vision of vl are not served yet: {words}"):
+        gang_of(cell(engine))
+    assert len(placed_gang(cell(engine)).executors) == 3, "what is simulated needs no engine"
+
+
+def test_an_agent_of_the_release_before_gets_no_cell() -> None:
+    made = connected(of_cell(gang_of(cell())))
+    made.joined(node("i1", 0), 0.0, NEWEST_PROTOCOL - 1)
+    ((_, event),) = made.events(0.0)
+    assert (event.kind, "earlier release" in event.reason) == (EventKind.BROKE, True)
+    made.joined(node("i1", 0), 0.0, NEWEST_PROTOCOL)
+    assert made.events(0.0) == []
 
 
 class OldAgent:

@@ -23,7 +23,7 @@ TINY = {"p": ({"L4:1/n10": 1}, [{"gpt-oss-20b/prefill": 1.0}])}
 @pytest.mark.parametrize("cloud", PER_GIB_MONTH)
 def test_a_node_pays_for_the_disk_that_it_is_launched_with(tmp_path: Path, cloud: str) -> None:
     served = world_of(tmp_path, KEEP_SPEC.format(keep="throughput")).recipe.served
-    disks = charged_disks(served, make.library(served[0].work_classes(), TINY), [cloud])
+    disks = charged_disks(served, (), make.library(served[0].work_classes(), TINY), [cloud])
     size = disk_gib([load_models()["gpt-oss-20b"]], [served[0].engine]) if cloud in disk_prices() else 0
     assert disks.node_gib(["gpt-oss-20b"]) == size
     assert disks.usd_per_hour(f"{cloud}/a", size, 3) == pytest.approx(3 * size * PER_GIB_MONTH[cloud] / 730)
@@ -35,7 +35,7 @@ def test_disks_hold_the_engine_of_the_template_alone(tmp_path: Path) -> None:
     assert {each.engine for each in served[0].by_engine()} == {"torch", "vllm"}
     templates = dict.fromkeys(("p", "q"), ({"H100:8/n100": 1}, [{"gpt-oss-120b/prefill": 1.0}]))
     library = make.library(served[0].work_classes(), templates, {"p": "vllm", "q": "torch"})
-    disks = charged_disks(served, library, ["aws"])
+    disks = charged_disks(served, (), library, ["aws"])
     sizes = {engines: disks.node_gib(["gpt-oss-120b"], engines) for engines in ("torch", "vllm", "", "another")}
     model = load_models()["gpt-oss-120b"]
     assert sizes["torch"] == disk_gib([model]) < sizes["vllm"] == disk_gib([model], ["vllm"])

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
@@ -30,8 +31,12 @@ from control.planning.session import PlanningSession
 from control.planning.templates import UnservableError, obtain, stored_template
 from control.planning.what_if import DemandChange, WhatIf, supposed
 from control.reconcile.fleet_world import refuse_paths
+from templates_lib.apps.graph_app import app_of
 from templates_lib.graphs.catalogue import graph_facts
+from templates_lib.models.node_disk import disk_gib
 from templates_lib.sources.graph_record import CELL, EXECUTOR
+from templates_lib.sources.placement_kinds import unit_of
+from templates_lib.values.hardware import node_config_from_id
 from tests.control.planning.worlds import NOON, world_of
 
 SPEC = """\
@@ -81,6 +86,15 @@ def test_an_app_is_planned_beside_a_text_model_stored_checked_and_shown(database
               for kind in ("image-text-to-text", "text-to-text")}  # fmt: skip
     assert served == {"image-text-to-text": pytest.approx(8.4), "text-to-text": pytest.approx(3.6)}
 
+    size = disk_gib([app_of(world.fleet.graph_apps[0]).graph])
+    assert {each.disk_gib for each in own} == {size}
+    rent = sum(offer.nodes * offer.usd_per_hour for offer in plan.offers)
+    assert plan.disks_usd_per_hour >= sum(each.count for each in own) * size * 0.08 / 730 > 0
+    settings = report.snapshot.settings  # everything is new: each node is paid for while it starts
+    assert plan.init_usd >= settings.init_factor * (rent + plan.disks_usd_per_hour) * (1 - 1e-9) > 0
+    smaller = tuple(replace(i, disk_gib=i.disk_gib - 10) if i.model == "vl" else i for i in plan.instances)
+    assert "disks" in {each.rule for each in check(replace(plan, instances=smaller), report.snapshot, claims)}
+
     assert plan.reasons[0].kind == UNCERTIFIED
     assert not plan.attainment
     explanation = session.explain(plan, report.snapshot, templates.library)
@@ -102,6 +116,11 @@ def test_an_app_alone_has_a_library_of_executors_and_cells_that_is_built_once(
     first = obtain(world.sources, session.store, session.progress)
     info = session.store.show(first.library.version)
     assert info.kind == f"{EXECUTOR}+{CELL}"
+    for template in (stored_template(session.store, id_.decode()).template for id_ in first.library.ids.tolist()):
+        ((config, _),) = template.nodes.items()
+        devices = [device for each in unit_of(template).executors for device in each.share.devices]
+        assert sorted(set(devices)) == sorted(devices)
+        assert max(devices) < node_config_from_id(config).gpu_count
     assert info.kept == first.library.size
     assert obtain(world_of(tmp_path, SPEC).sources, session.store, session.progress).library.version == info.version
     other = world_of(tmp_path, SPEC.replace("share: 0.7", "share: 0.6").replace("share: 0.3", "share: 0.4"))

@@ -29,7 +29,7 @@ from control.planning.world import World
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.listed_source import ListedTemplate
-from templates_lib.sources.placement_kinds import PLACEMENT_KINDS, one_executor
+from templates_lib.sources.placement_kinds import PLACEMENT_KINDS, PlacementKind, one_executor
 from templates_lib.sources.recertified_source import RecertifiedSource
 from templates_lib.values.placement import Placement, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
@@ -133,7 +133,7 @@ def whole_unit(placement: Placement, software: Software, _nodes: Mapping[str, in
 @pytest.fixture
 def whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SOURCE_KINDS, "whole", SourceKind(WholeRecipe, WholeSource, read_whole, RecertifiedSource))
-    monkeypatch.setitem(PLACEMENT_KINDS, "whole", whole_unit)
+    monkeypatch.setitem(PLACEMENT_KINDS, "whole", PlacementKind(1, whole_unit))
 
 
 def toy_of(world: World, **changes: object) -> WholeRecipe:

@@ -17,9 +17,9 @@ from control.planning.graph_sources import UNCERTIFIED
 from control.planning.session import PlanningSession
 from control.simulator.app_attainment import app_attained
 from control.simulator.attainment import SimulatedAttainment
-from control.simulator.serving.graph_stations import divided
 from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.graph_app import GraphApp
+from templates_lib.cells.division import divided
 from templates_lib.graphs.component import Component, ComponentWork, EncoderSpec, Modality
 from templates_lib.graphs.model_graph import GraphEdge, ModelGraph
 from templates_lib.graphs.network import Network
