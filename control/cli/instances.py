@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """Show every instance that is not terminated: its nodes, their layers, and how busy it is."""
+    """Show every instance that is not terminated: its nodes, their layers or components, and how busy it is."""
     from control.fleet.live_instances import instance_views
 
     with opened(database_url) as database:
@@ -75,7 +75,7 @@ def _load(view: "InstanceView | ExecutorView") -> tuple[str, str]:
 def _of_node(node: "NodeView") -> tuple[str, ...]:
     return (
         str(node.stage),
-        f"{node.first_layer}-{node.last_layer}",
+        "+".join(node.components) or f"{node.first_layer}-{node.last_layer}",
         f"{node.config} {node.name}".rstrip(),
         "" if node.cpu_share is None else f"{node.cpu_share:.2f}",
         "" if node.memory_mib is None else str(node.memory_mib),

@@ -19,6 +19,7 @@ class NodeView:
     stage: int
     first_layer: int
     last_layer: int
+    """Before the first one where it computes components of a graph."""
     weight: float
     """Share of its stage's requests."""
     kv_blocks: int
@@ -31,6 +32,10 @@ class NodeView:
     """URL of its metrics, in Prometheus' format; empty: not heard of yet."""
     executor: str = ""
     """Whose part of the node this is; empty: its instance has one executor."""
+    components: tuple[str, ...] = ()
+    """Of a graph, which it computes; none: it has layers of a model."""
+    devices: tuple[int, ...] = ()
+    """Numbers of the node's devices that are its own; none: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ def instance_view(
         waiting=0 if load is None else load.waiting,
         kv_used=None if load is None else load.kv_used,
         nodes=tuple(
-            _node_view(place, held.get(place.slot), "" if gang.is_of_one else executor.id)
+            _node_view(place, held.get(place.slot), executor, is_alone=gang.is_of_one)
             for executor in gang.executors
             for place in executor.places
         ),
@@ -114,8 +119,9 @@ def _executor_view(executor: GangExecutor, held: Mapping[int, HeldNode]) -> Exec
     return ExecutorView(*what, load.scheduler, load.running, load.waiting, load.kv_used)
 
 
-def _node_view(place: GangPlace, held: HeldNode | None, executor: str) -> NodeView:
-    load = executor_load(held, executor)
+def _node_view(place: GangPlace, held: HeldNode | None, executor: GangExecutor, *, is_alone: bool) -> NodeView:
+    name = "" if is_alone else executor.id
+    load = executor_load(held, name)
     heard = None if held is None else held.last_heartbeat
     return NodeView(
         name="" if held is None else held.name,
@@ -129,5 +135,7 @@ def _node_view(place: GangPlace, held: HeldNode | None, executor: str) -> NodeVi
         memory_mib=None if load is None else load.memory_mib,
         last_heartbeat="" if heard is None else heard.isoformat(),
         metrics="" if held is None or held.load is None else held.load.metrics,
-        executor=executor,
+        executor=name,
+        components=() if executor.graph is None else executor.graph.components,
+        devices=executor.devices,
     )

@@ -266,7 +266,8 @@ def _load(report: NodeReport | None) -> NodeLoad | None:
     loads = {} if report is None else {each.executor: _executor_load(each) for each in report.executors if each.stage}
     if report is None or not loads:
         return None
-    return replace(together(loads), metrics=report.metrics)
+    several = loads if len(report.executors) > 1 else {}  # one that is away has no load, and not another's
+    return replace(together(loads), metrics=report.metrics, executors=several)
 
 
 def _executor_load(report: ExecutorReport) -> NodeLoad:

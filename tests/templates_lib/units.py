@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
+from templates_lib.sources.graph_record import CELL, GpuExecutor, GraphRecord
 from templates_lib.sources.placement_kinds import UNIT
 from templates_lib.values.placement import Executor, Placement, Share, Stage, StageNodes, UnitPlacement
-from templates_lib.values.template import ServingTemplate, template_id
+from templates_lib.values.template import ServingTemplate, Software, template_id
 
 CONFIG = "small:1/n10"
 
@@ -25,6 +26,17 @@ def executor(name: str, slots: tuple[tuple[int, ...], ...] = ((0,),), **changes:
         for number, own in enumerate(slots)
     )
     return replace(Executor(name, name, "echo", "fp32", stages, slots, Share()), **changes)
+
+
+TOGETHER = {"language/text-to-text": 8, "vision/image-text-to-text": 2}
+
+
+def cell_template(engine: str = "echo") -> ServingTemplate:
+    """Of app `vl`: two readers on a GPU each, and an executor of both components on two."""
+    reading = GpuExecutor(("vision",), 1, ((0,), (1,)), {"vision/image-text-to-text": 3})
+    both = GpuExecutor(("vision", "language"), 2, ((2, 3),), TOGETHER)
+    software = Software("qwen", "r", "bf16", engine, "request-static-v1", "vl")
+    return GraphRecord(CELL, software, "s", "f", (reading, both), ()).template({"A100-80:4/n100": 1})
 
 
 def unit_template(*executors: Executor, nodes: dict[str, int] | None = None, **changes: Any) -> ServingTemplate:

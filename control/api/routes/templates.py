@@ -16,7 +16,7 @@ from control.db.libraries import PostgresLibraries
 from control.db.template_pages import TemplateSummary, template_page
 from control.planning.templates import stored_template
 from templates_lib.ports.library_store import LibraryInfo
-from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.sources.placement_kinds import executors_of, gpu_executors
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.placement import Stage
 from templates_lib.values.template import Capacity
@@ -35,6 +35,15 @@ class TemplateItem(BaseModel):
     usd_per_hour: float | None = Field(description="In the cheapest zone, without spot; null: no zone sells all.")
 
 
+class Replicas(BaseModel):
+    """Executors that are alike, each of them on GPUs of its own of the template's node."""
+
+    components: tuple[str, ...] = Field(description="Of a graph, computed together.")
+    gpus: int = Field(description="GPUs of each.")
+    devices: tuple[tuple[int, ...], ...] = Field(description="Numbers of the node's GPUs that each has.")
+    together: dict[str, int] = Field(description="`COMPONENT/TYPE`: requests that each serves at once.")
+
+
 class Template(BaseModel):
     id: str
     library_version: str = Field(description="The newest library that has it.")
@@ -49,6 +58,7 @@ class Template(BaseModel):
     stages: tuple[Stage, ...] | None = Field(
         description="Layers on nodes, of its placement; null: it has components of a graph, or nothing reads it."
     )
+    executors: tuple[Replicas, ...] = Field(description="Components of a graph on GPUs; none: it has layers.")
     capacity: Capacity
 
 
@@ -83,7 +93,9 @@ def get_template(template: TemplateId, services: ServicesOf) -> Template:
     fields = msgspec.to_builtins(found.template)
     executors = executors_of(found.template)
     stages = tuple(stage for each in executors or () for stage in each.stages) or None
-    return Template(**fields, stages=stages, library_version=found.library_version, capacity=found.capacity)
+    replicas = tuple(Replicas(**msgspec.to_builtins(each)) for each in gpu_executors(found.template))
+    of_library = {"library_version": found.library_version, "capacity": found.capacity}
+    return Template(**fields, stages=stages, executors=replicas, **of_library)
 
 
 def _item(row: TemplateSummary, prices: Prices) -> TemplateItem:

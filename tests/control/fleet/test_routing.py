@@ -1,12 +1,13 @@
 """The routing table that follows from a plan and from what is ready."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from agents.channels.address import Address
 from control.diff.target import Target, targets
-from control.fleet.routing import Routing, gateway_model
+from control.fleet.routing import GatewayModel, Rates, Routing, gateway_model
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes
 from policies.slack import PROMPT_POINTS
@@ -16,8 +17,9 @@ from templates_lib.models.catalogue import load_models
 from templates_lib.values.placement import ONLY
 from templates_lib.values.plan import Flow, Plan
 from templates_lib.values.slo import Slo
+from templates_lib.values.work import Edge, Leg, Route, Unit, WorkClass
 from tests.control.fleet.fleets import ZONE, plan_of, planned
-from tests.templates_lib.units import executor, unit_template
+from tests.templates_lib.units import cell_template, executor, unit_template
 
 ADDRESS = Address("tcp://127.0.0.1:1", "k" * 40)
 FAR = "local/far"
@@ -99,6 +101,58 @@ def test_executors_of_one_component_share_its_capacity() -> None:
     (model,) = routing().served([("i0", unit, both)])
     members = {member.id: member.units_per_s for member in model.routing.members}
     assert members == {"i0/a": {"chat/aggregated": 1.5}, "i0/b": {"chat/aggregated": 1.5}}
+
+
+VISION, LANGUAGE, FUSED = "vl/vision", "vl/language", "vl/vision+language/image-text-to-text"
+APP_CLASSES = {
+    VISION: WorkClass(VISION, "vl", "vision", Unit.IMAGE_TOKEN, "s", 0.0),
+    LANGUAGE: WorkClass(LANGUAGE, "vl", "language", Unit.OUTPUT_TOKEN, "s", 0.0),
+    FUSED: WorkClass(FUSED, "vl", "vision+language", Unit.INVOCATION, "s", 0.0),
+}
+APART, TOGETHER = (Leg(VISION, 600.0), Leg(LANGUAGE, 100.0)), (Leg(FUSED, 1.0),)
+APP_ROUTES = {
+    "vl-image-text-to-text": (Route("apart", "vl", "image-text-to-text", APART, (Edge(0, 1, 1e6),)),
+                              Route("together", "vl", "image-text-to-text", TOGETHER)),
+    "vl-text-to-text": (Route("text", "vl", "text-to-text", (Leg(LANGUAGE, 100.0),)),),
+}  # fmt: skip
+SUSTAINED = {
+    "0.vision": {VISION: 3.0},
+    "1.vision": {VISION: 3.0},
+    "2.vision-language": {VISION: 5.0, LANGUAGE: 8.0, FUSED: 4.0},
+}
+
+
+def app_members(rates: Rates) -> dict[str, dict[str, Mapping[str, float]]]:
+    """Request type → member → what it does, of an instance of a cell."""
+    models = {
+        name: GatewayModel(
+            routes, tuple(APP_CLASSES[leg.work_class] for route in routes for leg in route.legs), 100, 1, 1
+        )
+        for name, routes in APP_ROUTES.items()
+    }
+    wanted = replace(WHOLE, template=cell_template(), units_per_s={VISION: 6.0, LANGUAGE: 4.0, FUSED: 1.0})
+    addresses = dict.fromkeys(SUSTAINED, ADDRESS)
+    found = Routing(PLAN, models, rates=lambda _: rates).served([("i0", wanted, addresses)])
+    return {each.routing.id: {m.id: m.units_per_s for m in each.routing.members} for each in found}
+
+
+def test_executors_of_a_cell_are_members_with_the_work_that_is_of_their_components() -> None:
+    even = app_members({})
+    assert even["vl-image-text-to-text"] == {
+        "i0/0.vision": {VISION: 2.0},
+        "i0/1.vision": {VISION: 2.0},
+        "i0/2.vision-language": {VISION: 2.0, LANGUAGE: 4.0, FUSED: 1.0},
+    }
+    assert even["vl-text-to-text"].keys() == {"i0/2.vision-language"}
+
+
+def test_what_executors_of_a_cell_sustain_decides_what_each_of_them_gets() -> None:
+    found = app_members(SUSTAINED)["vl-image-text-to-text"]
+    for name, units in ((VISION, 6.0), (LANGUAGE, 4.0), (FUSED, 1.0)):
+        assert sum(each.get(name, 0.0) for each in found.values()) == pytest.approx(units)
+    assert found["i0/0.vision"] == found["i0/1.vision"]
+    for name, rates in SUSTAINED.items():
+        assert sum(units / rates[of] for of, units in found[f"i0/{name}"].items()) <= 1 + 1e-6
 
 
 def test_a_context_is_what_every_instance_that_answers_has_room_for() -> None:

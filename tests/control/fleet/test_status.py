@@ -27,6 +27,7 @@ from templates_lib.values.work import Unit
 from tests.control.fleet.fleets import MARKET, ZONE, instance, plan_of, planned
 from tests.control.lifecycle.worlds import START
 from tests.factories import work_class
+from tests.templates_lib.units import cell_template
 
 PLAN = plan_of([planned(2, "prefill"), planned(1, "decode", layers=(3, 3))], [], [], unmet={"chat/chat": 0.5})
 PREFILL, DECODE = targets(PLAN)
@@ -87,6 +88,19 @@ def test_an_instance_is_seen_with_every_place_of_its_gang() -> None:
     assert (first.name, first.stage, first.first_layer, first.last_layer, first.cpu_share) == ("n0", 0, 0, 3, 0.25)
     assert (second.name, second.stage, second.first_layer, second.last_layer) == ("", 1, 4, 5)
     assert (second.cpu_share, second.memory_mib, second.last_heartbeat) == (None, None, "")
+
+
+def test_an_instance_of_components_is_seen_with_the_devices_of_each_executor() -> None:
+    template = cell_template()
+    load = NodeLoad(executors={"1.vision": NodeLoad(0.25, 300, "ready", 2, 1)})
+    seen = instance_view(instance("i1", PREFILL), None, "qwen", gang_of(template), {0: held(0, load)})
+    assert [(each.components, each.devices) for each in seen.nodes] == [
+        (("vision",), (0,)),
+        (("vision",), (1,)),
+        (("vision", "language"), (2, 3)),
+    ]
+    assert [each.cpu_share for each in seen.nodes] == [None, 0.25, None]
+    assert [(each.component, each.running) for each in seen.executors] == [("vl", 0), ("vl", 2), ("vl", 0)]
 
 
 def test_an_instance_whose_plan_is_gone_is_seen_by_what_its_template_says() -> None:

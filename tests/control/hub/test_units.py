@@ -18,15 +18,13 @@ from control.hub.gang import Gang, UnplaceableError, gang_of, placed_gang
 from control.hub.hub import Hub
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.sources.graph_record import CELL, GpuExecutor, GraphRecord
 from templates_lib.values.engines import ENGINES, EngineKind
 from templates_lib.values.placement import Share
-from templates_lib.values.template import ServingTemplate, Software
 from tests.agents.messages.protocol_1 import OldNodeReport, OldWork
 from tests.control.hub.boards import connected, deployed, key, node, over_the_wire, says, status
 from tests.control.hub.test_hub import Keys
 from tests.control.lifecycle.worlds import START
-from tests.templates_lib.units import CONFIG, executor, unit_template
+from tests.templates_lib.units import CONFIG, TOGETHER, cell_template, executor, unit_template
 
 S = InstanceState
 ANYWHERE = "tcp://127.0.0.1:0"
@@ -94,18 +92,8 @@ def test_an_executor_that_is_away_fails_nothing_and_its_address_follows() -> Non
     assert made.scheduler("i1", "b") == said("b").scheduler
     loads = made.loads()[node("i1", 1)]
     assert loads is not None
+    assert loads.executors.keys() == {"b"}
     assert (loads.scheduler, loads.memory_mib) == ("ready", 50)
-
-
-TOGETHER = {"language/text-to-text": 8, "vision/image-text-to-text": 2}
-
-
-def cell(engine: str = "echo") -> ServingTemplate:
-    """Two readers on a GPU each, and one executor of both components on two."""
-    reading = GpuExecutor(("vision",), 1, ((0,), (1,)), {"vision/image-text-to-text": 3})
-    both = GpuExecutor(("vision", "language"), 2, ((2, 3),), TOGETHER)
-    software = Software("qwen", "r", "bf16", engine, "request-static-v1", "vl")
-    return GraphRecord(CELL, software, "s", "f", (reading, both), ()).template({"A100-80:4/n100": 1})
 
 
 def of_cell(gang: Gang) -> Deployed:
@@ -114,7 +102,7 @@ def of_cell(gang: Gang) -> Deployed:
 
 
 def test_the_node_of_a_cell_runs_each_of_its_executors_on_devices_and_a_share_of_its_own() -> None:
-    gang = gang_of(cell())
+    gang = gang_of(cell_template())
     work = over_the_wire(connected(of_cell(gang)).work(node("i1", 0)) or Work())
     assert {(run.model, run.engine, run.restarts) for run in work.runs} == {("vl", "echo", True)}
     assert [(run.devices, run.processor_share) for run in work.runs] == [((0,), 0.25), ((1,), 0.25), ((2, 3), 0.5)]
@@ -130,7 +118,7 @@ def test_an_engine_of_components_is_told_which_and_how_many_requests_it_has_at_o
 ) -> None:
     kind = EngineKind("", (), scheduler="agents.components", is_whole=True, takes_parts=True)
     monkeypatch.setitem(ENGINES, "components", kind)
-    work = over_the_wire(connected(of_cell(gang_of(cell("components")))).work(node("i1", 0)) or Work())
+    work = over_the_wire(connected(of_cell(gang_of(cell_template("components")))).work(node("i1", 0)) or Work())
     (reading, _, both) = (run.whole for run in work.runs)
     assert reading is not None
     assert both is not None
@@ -142,12 +130,12 @@ def test_an_engine_of_components_is_told_which_and_how_many_requests_it_has_at_o
 @pytest.mark.parametrize(("engine", "words"), [("torch", "engine torch serves whole models"), ("", "no engine")])
 def test_components_are_not_started_by_an_engine_of_whole_models(engine: str, words: str) -> None:
     with pytest.raises(UnplaceableError, match=f"components vision of vl are not served yet: {words}"):
-        gang_of(cell(engine))
-    assert len(placed_gang(cell(engine)).executors) == 3, "what is simulated needs no engine"
+        gang_of(cell_template(engine))
+    assert len(placed_gang(cell_template(engine)).executors) == 3, "what is simulated needs no engine"
 
 
 def test_an_agent_of_the_release_before_gets_no_cell() -> None:
-    made = connected(of_cell(gang_of(cell())))
+    made = connected(of_cell(gang_of(cell_template())))
     made.joined(node("i1", 0), 0.0, NEWEST_PROTOCOL - 1)
     ((_, event),) = made.events(0.0)
     assert (event.kind, "earlier release" in event.reason) == (EventKind.BROKE, True)

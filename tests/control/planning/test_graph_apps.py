@@ -25,6 +25,7 @@ from control.fleet_file.document import parse
 from control.fleet_file.problem import SpecError
 from control.hub.gang import UnplaceableError, gang_of
 from control.lifecycle.fleet import FleetMode
+from control.planning.executor_rates import ExecutorRates
 from control.planning.graph_sources import UNCERTIFIED
 from control.planning.recording import decode, encode
 from control.planning.session import PlanningSession
@@ -37,6 +38,7 @@ from templates_lib.models.node_disk import disk_gib
 from templates_lib.sources.graph_record import CELL, EXECUTOR
 from templates_lib.sources.placement_kinds import unit_of
 from templates_lib.values.hardware import node_config_from_id
+from tests.control.fleet.fleets import template as layers_template
 from tests.control.planning.worlds import NOON, world_of
 
 SPEC = """\
@@ -116,11 +118,6 @@ def test_an_app_alone_has_a_library_of_executors_and_cells_that_is_built_once(
     first = obtain(world.sources, session.store, session.progress)
     info = session.store.show(first.library.version)
     assert info.kind == f"{EXECUTOR}+{CELL}"
-    for template in (stored_template(session.store, id_.decode()).template for id_ in first.library.ids.tolist()):
-        ((config, _),) = template.nodes.items()
-        devices = [device for each in unit_of(template).executors for device in each.share.devices]
-        assert sorted(set(devices)) == sorted(devices)
-        assert max(devices) < node_config_from_id(config).gpu_count
     assert info.kept == first.library.size
     assert obtain(world_of(tmp_path, SPEC).sources, session.store, session.progress).library.version == info.version
     other = world_of(tmp_path, SPEC.replace("share: 0.7", "share: 0.6").replace("share: 0.3", "share: 0.4"))
@@ -140,6 +137,22 @@ def test_only_to_observe_it_is_applied(database: Database, tmp_path: Path) -> No
     with pytest.raises(NotNowError, match="vl"):
         apply_spec(act, WantedFleet(world, SPEC, "", FleetMode.AUTO), None)
     assert apply_spec(act, WantedFleet(world, SPEC, ""), None).mode is FleetMode.OBSERVE
+
+
+def test_templates_of_apps_are_units_whose_executors_sustain_their_points(database: Database, tmp_path: Path) -> None:
+    session, world = session_of(database), world_of(tmp_path, SPEC)
+    made, known = obtain(world.sources, session.store, session.progress), ExecutorRates(world.sources)
+    for stored in (stored_template(session.store, each.decode()) for each in made.library.ids.tolist()):
+        ((config, _),) = stored.template.nodes.items()
+        executors, rates = unit_of(stored.template).executors, known.of(stored.template)
+        devices = [device for each in executors for device in each.share.devices]
+        assert sorted(set(devices)) == sorted(devices)
+        assert max(devices) < node_config_from_id(config).gpu_count
+        assert rates.keys() == {each.id for each in executors}
+        for point in stored.capacity.points:
+            for work, units in point.units_per_s.items():
+                assert units <= sum(own.get(work, 0.0) for own in rates.values()) * (1 + 1e-9)
+    assert known.of(layers_template()) == {}
 
 
 def test_its_demand_can_be_supposed_to_be_another(database: Database, tmp_path: Path) -> None:

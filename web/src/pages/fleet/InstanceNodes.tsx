@@ -29,7 +29,7 @@ export function InstanceNodes({ instance: now }: { instance: Schemas["InstanceVi
             <h3>
               {stage[0]?.executor && `${stage[0].executor}: `}Stage {(stage[0]?.stage ?? place) + 1}
             </h3>
-            <span className="muted">layers {layersOf(stage)}</span>
+            <span className="muted">{stage[0]?.components.length ? "" : "layers "}{layersOf(stage)}</span>
           </header>
           <ul className="body stack">
             {stage.map((node, index) => (

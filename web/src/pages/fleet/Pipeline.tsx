@@ -15,20 +15,28 @@ export function stagesOf(nodes: Node[]): Node[][] {
 
 export function layersOf(stage: Node[]): string {
   const [first] = stage;
+  if (first?.components.length) return first.components.join(" + ");
   return first ? `${first.first_layer}–${first.last_layer}` : "";
 }
 
-/** An instance as it is built: a block a stage, as wide as its layers, of bars in the colours of its GPUs; a bar is filled
+/** A stage is as wide as its layers, components as the devices that they have. */
+function widthOf(stage: Node[]): number {
+  const [first] = stage;
+  if (first?.components.length) return Math.max(first.devices.length, 1);
+  return first ? first.last_layer - first.first_layer + 1 : 1;
+}
+
+/** An instance as it is built: a block a stage or set of components, of bars in the colours of its GPUs; a bar is filled
  * as far as its engine is busy, its height is its share of the stage's requests. */
 export function Pipeline({ nodes, kvUsed }: { nodes: Node[]; kvUsed: number | null }) {
   const stages = stagesOf(nodes);
   const told = stages
-    .map((stage) => `layers ${layersOf(stage)} on ${stage.map((node) => configName(node.config)).join(" and ")}`)
+    .map((stage) => `${stage[0]?.components.length ? "components" : "layers"} ${layersOf(stage)} on ${stage.map((node) => configName(node.config)).join(" and ")}`)
     .join(", then ");
   return (
     <div className="pipeline" role="img" aria-label={told || "not placed yet"}>
       {stages.map((stage, place) => (
-        <div key={place} className="hop" style={{ flexGrow: (stage[0]?.last_layer ?? 0) - (stage[0]?.first_layer ?? 0) + 1 }}>
+        <div key={place} className="hop" style={{ flexGrow: widthOf(stage) }}>
           <div className="hop-nodes">
             {stage.map((node, index) => (
               <div

@@ -9,6 +9,7 @@ import { configName, gpuColour, gpuOf } from "@/components/gpu";
 import { NodeBill } from "@/components/NodeBill";
 
 type Stage = Schemas["Stage"];
+type Replicas = Schemas["Replicas"];
 
 /** Which node of a template holds which layers, and what all of it sustains. */
 export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => void }) {
@@ -33,7 +34,13 @@ export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => vo
                 </dl>
               </Card>
               <Card title="Placement">
-                {found.stages ? <Stages stages={found.stages} /> : <Empty compact title={`Placements of kind ${kind} are not drawn`} />}
+                {found.stages ? (
+                  <Stages stages={found.stages} />
+                ) : found.executors.length ? (
+                  <Executors executors={found.executors} config={Object.keys(found.nodes)[0] ?? ""} />
+                ) : (
+                  <Empty compact title={`Placements of kind ${kind} are not drawn`} />
+                )}
               </Card>
               <Card title="Capacity" flush>
                 <table>
@@ -60,6 +67,32 @@ export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => vo
         }}
       </Loaded>
     </Drawer>
+  );
+}
+
+/** Components of a graph, and the GPUs of the node that each of their replicas has. */
+function Executors({ executors, config }: { executors: Replicas[]; config: string }) {
+  return (
+    <ol className="stages">
+      {executors.map((each) => (
+        <li key={each.devices.join(" ")}>
+          <div className="row spread">
+            <strong>{each.components.join(" + ")}</strong>
+            <span className="muted">
+              {each.devices.length} × {each.gpus} {each.gpus === 1 ? "GPU" : "GPUs"}
+            </span>
+          </div>
+          {each.devices.map((devices) => (
+            <div key={devices.join(" ")} className="stage-nodes" style={{ borderLeftColor: gpuColour(gpuOf(config)) }}>
+              <span className="strong">GPU {devices.join(", ")}</span>
+              <span className="muted">
+                {Object.entries(each.together).map(([name, most]) => `${name} ${most.toLocaleString()} at once`).join(" · ")}
+              </span>
+            </div>
+          ))}
+        </li>
+      ))}
+    </ol>
   );
 }
 
