@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import ceil
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.kernel import records as r
 from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.late_binding_rows import late_binding_rows
+from control.simulator.serving.late_binding_rows import LateBindingRows, late_binding_rows
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
 from control.timing.pipeline_model import PipelineModel
@@ -49,31 +49,19 @@ def world_of(
     instances, seats, uses = _instances(fleet, served, pipelines, batches, settings)
     groups = column(instances, "groups")
     most_legs = max((len(route.legs) for route in routes), default=1)
-    calls, legs = _CALLS, _CALLS * most_legs
     facets = [batch.facets(classes) for batch in batches]
     route_legs, edges = _legs(routes, classes)
     late = late_binding_rows(fleet, apps, routes, route_legs, most_legs)
     return World(
-        app=requests.app,
-        arrival_s=requests.arrival_s,
-        prompt=requests.prompt_tokens,
-        output=requests.output_tokens,
-        rank=requests.rank,
-        fates=rows_of(r.Fate, len(requests), **dict.fromkeys(_TIMES, np.nan)),
-        places=np.full((len(requests), most_legs), -1, np.int32),
-        calls=rows_of(r.Call, calls, request=-1),
-        call_links=rows_of(r.Links, calls, next=_free(0, calls)),
+        **_of_requests(requests, most_legs),
+        **_of_calls(most_legs, pipelines.most_stages, max(map(len, charged), default=0)),
+        **_of_pipelines(pipelines, int(groups.max(initial=1))),
+        **_of_late_binding(late),
         call_ends=_no_ends(1),
-        parked_links=rows_of(r.Links, calls),
         parked_ends=_no_ends(len(apps)),
-        legs=rows_of(r.CallLeg, legs),
-        queue_links=rows_of(r.Links, legs),
         queue_ends=_no_ends(len(lives)),
         group_ends=_no_ends(int(groups.sum())),
-        held_links=rows_of(r.Links, legs),
         held_ends=_no_ends(len(lives)),
-        routes=late.routes,
-        route_legs=late.route_legs,
         edges=edges,
         instances=instances,
         instance_apps=np.array([app for own in served for app in own], np.int64),
@@ -87,39 +75,61 @@ def world_of(
         mix=np.zeros(len(classes)),
         apps=_apps(requests, fleet, served, charged, late.spans),
         charges=rows_of(r.Charge, sum(map(len, charged)), work_class=[number for own in charged for number in own]),
-        booked=np.full((calls, max(map(len, charged), default=0)), np.inf),
         done_s=np.full(len(classes), -np.inf),
         picks=np.zeros((len(apps), PICKS, 1 + most_legs), np.int64),
         picked=rows_of(r.Picked, len(apps), made=-1),
-        servers=late.servers,
-        flows=late.flows,
-        flow_zones=late.flow_zones,
-        members=late.members,
-        candidates=late.candidates,
-        latency_s=late.latency_s,
-        busy_s=late.busy_s,
-        waiting=rows_of(queue_parts.Waiting, calls),
         queues=rows_of(queue_parts.Queue, len(apps) * queue_parts.PARTS, **queue_parts.EMPTY),
         chosen=np.zeros(most_legs, np.int64),
-        heap=rows_of(r.Event, _events(calls, most_legs + pipelines.most_stages, int(groups.sum()) + len(lives))),
+        heap=rows_of(r.Event, _events(_CALLS, most_legs + pipelines.most_stages, int(groups.sum()) + len(lives))),
         state=rows_of(r.State, 1, pending=-1, lost=-1),
         use_s=np.zeros(uses),
-        sequences=rows_of(p.Sequence, legs, peer=-1),
-        seated=np.zeros((legs, pipelines.most_stages), np.int64),
-        chunks=rows_of(p.Chunk, legs * pipelines.most_stages),
         seats=rows_of(p.Seat, seats),
-        pipelines=pipelines.pipelines,
-        stages=pipelines.stages,
-        limits=pipelines.limits,
-        windows=pipelines.windows,
-        kinds=pipelines.kinds,
-        by_rows=pipelines.by_rows,
-        by_context=pipelines.by_context,
-        tables=pipelines.tables,
-        work=rows_of(p.Work, pipelines.most_nodes),
-        feeds=np.zeros((pipelines.most_nodes, pipelines.most_nodes), np.bool_),
-        scratch=np.zeros((3, max(pipelines.most_nodes, int(groups.max(initial=1)))), np.int64),
     )  # fmt: skip
+
+
+def _of_requests(requests: Requests, most_legs: int) -> dict[str, Any]:
+    return {
+        "app": requests.app,
+        "arrival_s": requests.arrival_s,
+        "prompt": requests.prompt_tokens,
+        "output": requests.output_tokens,
+        "rank": requests.rank,
+        "fates": rows_of(r.Fate, len(requests), **dict.fromkeys(_TIMES, np.nan)),
+        "places": np.full((len(requests), most_legs), -1, np.int32),
+    }
+
+
+def _of_calls(most_legs: int, most_stages: int, most_charges: int) -> dict[str, Any]:
+    """Rows of calls and their legs, all of them free: `with_room` makes more."""
+    calls, legs = _CALLS, _CALLS * most_legs
+    return {
+        "calls": rows_of(r.Call, calls, request=-1),
+        "call_links": rows_of(r.Links, calls, next=_free(0, calls)),
+        "parked_links": rows_of(r.Links, calls),
+        "legs": rows_of(r.CallLeg, legs),
+        "queue_links": rows_of(r.Links, legs),
+        "held_links": rows_of(r.Links, legs),
+        "booked": np.full((calls, most_charges), np.inf),
+        "waiting": rows_of(queue_parts.Waiting, calls),
+        "sequences": rows_of(p.Sequence, legs, peer=-1),
+        "seated": np.zeros((legs, most_stages), np.int64),
+        "chunks": rows_of(p.Chunk, legs * most_stages),
+    }
+
+
+def _of_pipelines(pipelines: PipelineRows, most_groups: int) -> dict[str, Any]:
+    """What pipelines are, and room for a step of the largest. `most_groups`: of an instance."""
+    names = "pipelines", "stages", "limits", "windows", "kinds", "by_rows", "by_context", "tables"
+    return {name: getattr(pipelines, name) for name in names} | {
+        "work": rows_of(p.Work, pipelines.most_nodes),
+        "feeds": np.zeros((pipelines.most_nodes, pipelines.most_nodes), np.bool_),
+        "scratch": np.zeros((3, max(pipelines.most_nodes, most_groups)), np.int64),
+    }
+
+
+def _of_late_binding(late: LateBindingRows) -> dict[str, Any]:
+    names = "routes", "route_legs", "servers", "flows", "flow_zones", "members", "candidates", "latency_s", "busy_s"
+    return {name: getattr(late, name) for name in names}
 
 
 def with_room(w: World) -> World:
