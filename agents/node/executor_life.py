@@ -4,7 +4,7 @@ Theory of operation. An executor is one process or several, which live and die t
 others are ended, and all are started anew after a pause. The executors beside it know nothing of that.
 
     idle → running → broken → resting → running ...
-              └─────────┴──→ failed
+              └────→ failed
 
 Two things end a run of it. A death counts: each one within a window makes the next pause longer, and one too many fails
 the executor for good, and its instance with it. Workers whose scheduler, on another node, is a new one (`outdated`) are

@@ -72,8 +72,8 @@ class Share:
     devices: tuple[int, ...] = ()
     """Numbers of the node's devices, from 0; empty: all of them."""
     compute: float = 0.0
-    """Share of the time of these devices, and of the node's processors and memory; 0: an even part of what those leave
-    that state theirs."""
+    """Share of the time of these devices; 0: an even part of what those leave that state theirs. Of the node's
+    processors and memory it has what that is of all of its devices together."""
     kv_blocks: int = 0
     """KV cache blocks on each node at most; 0: as many as its stages state."""
 
