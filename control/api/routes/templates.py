@@ -94,8 +94,13 @@ def get_template(template: TemplateId, services: ServicesOf) -> Template:
     executors = executors_of(found.template)
     stages = tuple(stage for each in executors or () for stage in each.stages) or None
     replicas = tuple(Replicas(**msgspec.to_builtins(each)) for each in gpu_executors(found.template))
-    of_library = {"library_version": found.library_version, "capacity": found.capacity}
-    return Template(**fields, stages=stages, executors=replicas, **of_library)
+    return Template(
+        **fields,
+        stages=stages,
+        executors=replicas,
+        library_version=found.library_version,
+        capacity=found.capacity,
+    )
 
 
 def _item(row: TemplateSummary, prices: Prices) -> TemplateItem:

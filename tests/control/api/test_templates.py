@@ -6,10 +6,14 @@ from control.api.routes.templates import least_prices, least_usd_per_hour
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.planning.templates import build_library
+from templates_lib.sources.listed_source import ListedSource, ListedTemplate
+from templates_lib.values.template import OperatingPoint
+from templates_lib.values.work import Unit, WorkClass
 from tests.control.api.conftest import Api
 from tests.control.api.worlds import spec
 from tests.control.db.random_source import RandomSource
 from tests.factories import offer
+from tests.templates_lib.units import cell_template
 
 
 def test_templates_of_a_class_are_paged(viewer: Api, database: Database) -> None:
@@ -31,6 +35,17 @@ def test_templates_of_a_class_are_paged(viewer: Api, database: Database) -> None
     unknown = viewer.get(f"/libraries/{version}/templates?work_class=a/decod")
     assert (unknown.status_code, "a/decode" in unknown.json()["detail"]) == (404, True)
     assert viewer.get("/libraries/none/templates?work_class=a/decode").status_code == 404
+
+
+def test_a_template_of_components_is_shown_with_the_gpus_of_each_replica(viewer: Api, database: Database) -> None:
+    template, work = cell_template(), WorkClass("vl/vision", "vl", "vision", Unit.IMAGE_TOKEN, "s", 0.0)
+    points = (OperatingPoint({work.id: 5.0}),)
+    listed = ListedTemplate(template.software, template.nodes, template.placement, points)
+    build_library(ListedSource((work,), (listed,)), PostgresLibraries(database), lambda *_: None, {})
+    shown = viewer.get(f"/templates/{listed.template().id}").json()
+    assert shown["stages"] is None
+    found = [(each["components"], each["gpus"], each["devices"]) for each in shown["executors"]]
+    assert found == [(["vision"], 1, [[0], [1]]), (["vision", "language"], 2, [[2, 3]])]
 
 
 def test_the_least_price_is_of_one_zone() -> None:
