@@ -22,6 +22,7 @@ COPY agents agents
 COPY control control
 COPY migrations migrations
 COPY policies policies
+COPY sdk sdk
 COPY templates_lib templates_lib
 RUN /opt/medley/bin/pip install --no-cache-dir --no-compile '.[clouds,serve,tracing]'
 COPY web web

@@ -5,10 +5,11 @@ A plan's flows say where KV caches may travel, so they come first. When no membe
 still serves the model does: within a zone first, then across zones (serving on beats the price of traffic).
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 
 from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from policies.smooth_wrr import SmoothWrr
@@ -62,6 +63,14 @@ class _Ways:
     """Places of its options, by key."""
     skipped: Mapping[Place, frozenset[str]]
     """Members of each place that cannot be used."""
+    shares: tuple[tuple[str, float], ...] = ()
+    """Keys of its open options, sorted, with the requests/s of all up to and with each."""
+
+    def at(self, draw: float) -> str:
+        """Return the open option that a draw from [0, 1) falls on, each as likely as its share."""
+        total = self.shares[-1][1]
+        place = bisect_right(self.shares, draw * total, key=lambda each: each[1])
+        return self.shares[min(place, len(self.shares) - 1)][0]  # the last where the product was rounded up
 
 
 class ModelRouter:
@@ -101,13 +110,16 @@ class ModelRouter:
         other._picks = {place: picks.twin() for place, picks in self._picks.items()}
         return other
 
-    def choose(self, unusable: Collection[str] = _NOBODY) -> ChosenRoute | None:
-        """A route and a member for each leg; None when `unusable` member ids leave no way to serve."""
+    def choose(self, unusable: Collection[str] = _NOBODY, draw: float | None = None) -> ChosenRoute | None:
+        """A route and a member for each leg; None when `unusable` member ids leave no way to serve.
+
+        `draw`: of [0, 1), decides the route and its zones; None: they take turns.
+        """
         ways = self._ways(unusable)
         if ways.tier < 0:
             return None
         tier = self._tiers[ways.tier]
-        key = tier.picks.pick(ways.blocked)
+        key = tier.picks.pick(ways.blocked) if draw is None else ways.at(draw)
         assert key is not None  # noqa: S101 - some option of the tier is open
         members = tuple([self._pick(place, ways.skipped[place]) for place in ways.places[key]])
         return ChosenRoute(tier.options[key].route, members)
@@ -135,7 +147,9 @@ class ModelRouter:
             places = tier.places | {key: tier.options[key].places(open_places, self._widest) for key in tier.loose}
             blocked = frozenset(key for key, own in places.items() if not open_places.issuperset(own))
             if len(blocked) < len(places):
-                return _Ways(unusable, number, blocked, places, skipped)
+                free = sorted(places.keys() - blocked)
+                shares = zip(free, accumulate(tier.options[key].requests_per_s for key in free), strict=True)
+                return _Ways(unusable, number, blocked, places, skipped, tuple(shares))
         return _Ways(unusable, -1, _NOBODY, {}, skipped)
 
 

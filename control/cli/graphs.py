@@ -8,8 +8,6 @@ from control.cli.guard import Commands
 from control.cli.output import Output, OutputOption, console, emitted, table
 
 if TYPE_CHECKING:
-    from templates_lib.graphs.component import Component
-    from templates_lib.graphs.model_graph import ModelGraph
     from templates_lib.media.image_layout import ImageLayout
 
 _MOST_CLIP_S = 86_400.0
@@ -22,18 +20,17 @@ app = Commands(
 @app.command("list")
 def list_(output: OutputOption = Output.TABLE) -> None:
     """List the models that Medley knows as graphs."""
-    from templates_lib.graphs.catalogue import graph_names, load_graph
+    from control.planning.graph_document import known_graphs
 
-    graphs = [load_graph(name) for name in graph_names()]
-    if emitted([_summary(graph) for graph in graphs], output):
+    graphs = known_graphs()
+    if emitted(graphs, output):
         return
     right = ("weights GiB", "request types")
     shown = table("graph", "model", "components", *right, right=right)
     for graph in graphs:
-        row = _summary(graph)
-        components = ", ".join(row["components"])
-        weights, types = f"{row['weight_gib']:.1f}", str(row["request_types"])
-        shown.add_row(row["graph"], row["revision"], components, weights, types)
+        components = ", ".join(each.component for each in graph.components)
+        weights, types = f"{graph.weight_gib:.1f}", str(len(graph.request_types))
+        shown.add_row(graph.graph, graph.revision, components, weights, types)
     console().print(shown)
 
 
@@ -45,16 +42,16 @@ def show(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a model's components, edges and request types."""
+    from control.planning.graph_document import graph_document
     from control.planning.graph_file import named_graph
-    from templates_lib.graphs.request_type import possible_types
 
     graph, source = named_graph(model)
-    types = {name: graph.order(components) for name, components in possible_types(graph).items()}
-    if emitted(_document(graph, source, types), output):
+    document = graph_document(graph, source)
+    if emitted(document, output):
         return
     from control.cli.graph_table import print_graph
 
-    print_graph(graph, source, types, console())
+    print_graph(graph, source, document.request_types, console())
 
 
 @app.command("tokens")
@@ -166,54 +163,3 @@ def _share(text: str) -> tuple[str, float]:
 
 def _no_share(text: str) -> tuple[str, float]:
     raise ValueError(f"--share {text}: is no share of a request type; write it as text-to-text=0.3")
-
-
-def _summary(graph: "ModelGraph") -> dict[str, Any]:
-    from templates_lib.graphs.request_type import possible_types
-    from templates_lib.values.gpu import GIB
-
-    return {
-        "graph": graph.id,
-        "revision": graph.revision,
-        "components": [component.name for component in graph.components],
-        "weight_gib": graph.weight_bytes / GIB,
-        "request_types": len(possible_types(graph)),
-    }
-
-
-def _component(component: "Component") -> dict[str, Any]:
-    from templates_lib.values.gpu import GIB
-
-    return {
-        "component": component.name,
-        "kind": component.kind,
-        "unit": component.unit,
-        "weight_gib": component.weight_bytes / GIB,
-        "reads": component.reads,
-        "answers": component.answers,
-    }
-
-
-def _document(graph: "ModelGraph", source: str, types: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    from templates_lib.values.gpu import GIB
-
-    edges = [
-        {
-            "source": edge.source,
-            "target": edge.target,
-            "bytes_per_unit": edge.bytes_per_unit,
-            "stream": edge.stream,
-            "required": edge.required,
-            "with_context": edge.with_context,
-        }
-        for edge in graph.edges
-    ]
-    return {
-        "graph": graph.id,
-        "revision": graph.revision,
-        "source": source,
-        "weight_gib": graph.weight_bytes / GIB,
-        "components": [_component(component) for component in graph.components],
-        "edges": edges,
-        "request_types": types,
-    }

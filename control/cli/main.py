@@ -34,6 +34,7 @@ from control.cli import (
     replay,
     simulate,
     status,
+    tasks,
     templates,
     token,
     up,
@@ -45,7 +46,7 @@ class _Medley(Sections):
     SECTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Plan": (
             "init", "plan", "explain", "objectives", "check", "preflight", "simulate", "models", "workloads", "gpus",
-            "offers", "templates", "graphs", "profile",
+            "offers", "templates", "graphs", "tasks", "profile",
         ),
         "Serve": ("up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api"),
         "Watch": ("status", "instances", "events", "logs", "alerts", "demand", "replay", "audit"),
@@ -94,6 +95,7 @@ app.add_typer(projects.app, name="projects")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
 app.add_typer(graphs.app, name="graphs")
+app.add_typer(tasks.app, name="tasks")
 app.add_typer(offers.app, name="offers")
 app.add_typer(profile.app, name="profile")
 app.add_typer(token.app, name="token")

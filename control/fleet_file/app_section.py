@@ -7,7 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from control.fleet_file.demand_section import DemandSection
 from control.fleet_file.model_section import LEAST_PROMISE, MOST_PROMISE
 from control.fleet_file.numbers import Number, Positive
-from control.fleet_file.section import Name, SpecSection, check_different, is_path, known, names_of
+from control.fleet_file.section import Name, SpecSection, check_different, is_path, is_task_file, known, names_of
 from templates_lib.graphs.objective import TypeObjective
 from templates_lib.graphs.request_type import MIX_TOLERANCE, Lengths
 
@@ -88,21 +88,31 @@ class RequestTypeSection(SpecSection):
 class AppSection(SpecSection):
     name: Name
     """Name for clients, unique among models and apps."""
-    graph: str
+    graph: str | None = None
     """An any-to-any model that ships with Medley (`medley graphs list`); in a spec file also the path of the
-    `config.json` that it is published with, relative to the file."""
+    `config.json` that it is published with, relative to the file. This or `task`."""
+    task: str | None = None
+    """A task in Python, which says the model, its request types and the paths that they may take: one that ships with
+    Medley (`medley tasks list`); in a spec file also `FILE.py:NAME`, relative to the file (`medley tasks check` tries
+    it)."""
     request_types: Annotated[list[RequestTypeSection], Field(min_length=1)]
     """Types of requests, whose shares add up to 1."""
     demand: DemandSection
     """A fixed rate (`requests_per_s`) or that of a `trace`, of all types together."""
     together: list[str] = Field(default=[])
-    """Sets of components that one executor may run, each joined by `+` (`vision+language`). Default: every run of
-    neighbours, from one to all."""
+    """With `graph`: sets of components that one executor may run, each joined by `+` (`vision+language`). Default:
+    every run of neighbours, from one to all."""
 
     @field_validator("graph")
     @classmethod
-    def _graph(cls, name: str, info: ValidationInfo) -> str:
-        return name if name.endswith(".json") else known("graph", name, names_of(info).graphs)
+    def _graph(cls, name: str | None, info: ValidationInfo) -> str | None:
+        return name if name is None or name.endswith(".json") else known("graph", name, names_of(info).graphs)
+
+    @field_validator("task")
+    @classmethod
+    def _task(cls, name: str | None, info: ValidationInfo) -> str | None:
+        # Those that ship have the names of their graphs.
+        return name if name is None or is_task_file(name) else known("task", name, names_of(info).graphs)
 
     @field_validator("request_types")
     @classmethod
@@ -111,6 +121,14 @@ class AppSection(SpecSection):
         if abs((total := sum(each.share for each in types)) - 1) > MIX_TOLERANCE:
             raise ValueError(f"the shares of the request types add up to {total:g}; they must add up to 1")
         return types
+
+    @model_validator(mode="after")
+    def _is_one_model(self) -> Self:
+        if (self.graph is None) == (self.task is None):
+            raise ValueError("an app is of a graph or of a task: give one of both")
+        if self.task is not None and self.together:
+            raise ValueError("together is for a graph; a task says what runs together: remove one of both")
+        return self
 
     @model_validator(mode="after")
     def _can_be_planned(self) -> Self:

@@ -39,6 +39,11 @@ def check_different(what: str, names: Sequence[str], more: str = "") -> None:
         raise ValueError(f"{what} must have different names; {', '.join(twice)} occurs twice{more}")
 
 
+def is_task_file(name: str) -> bool:
+    """Tell whether a task is given as a file, not as one that ships."""
+    return ":" in name or is_path(name) or name.endswith(".py")
+
+
 def is_path(name: str) -> bool:
     """Tell whether a model or shape is given as a file, not as a name of the catalogue."""
     return "/" in name or name.endswith((".json", ".csv", ".csv.gz"))

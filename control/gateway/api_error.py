@@ -7,6 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from agents.messages.to_gateway import Failed, Failure
+from control.tasks.failure import TASK_FAILED
 
 
 class ApiError(Exception):
@@ -97,6 +98,12 @@ def without_grammars(instance: str) -> ApiError:
 
 def client_left() -> ApiError:
     return ApiError(499, "client_closed_request", "The client left")
+
+
+def task_failed(app: str) -> ApiError:
+    """500: the code of an app's task did not do what it was asked (`TaskFailedError`, whose reason names files of the
+    gateway's machine and is not for clients)."""
+    return ApiError(500, "server_error", f"The code of app {app} failed on this request", code=TASK_FAILED)
 
 
 def unavailable(message: str, retry_after_s: float = 5.0) -> ApiError:

@@ -10,14 +10,14 @@ from control.fleet_file.located import located
 from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.schema import FleetFile
 from control.planning.app_demand import Metered, Stated
-from control.planning.graph_file import graph_file
+from control.planning.graph_file import graph_beside
 from control.planning.served import demand_of
+from control.planning.task_file import planned_task
 from control.planning.trace_files import shape_of
 from templates_lib.apps.app_work import roles_on
-from templates_lib.apps.graph_app import PublishedApp, PublishedType, app_of, typed
+from templates_lib.apps.graph_app import PublishedApp, PublishedType, app_of, published_graph, typed
 from templates_lib.apps.shape_lengths import lengths_of
 from templates_lib.graphs.model_graph import ModelGraph
-from templates_lib.graphs.read import graph_from_config
 from templates_lib.graphs.request_type import Lengths
 from templates_lib.values.nearest_name import nearest_name
 
@@ -37,8 +37,9 @@ def graph_apps_of(
                 located(at("request_types", number, "workload"), _lengths, each, folder, notes)
                 for number, each in enumerate(section.request_types)
             ]
-            published = located(at("graph"), _published, section, folder, lengths)
-            graph = located(at("graph"), graph_from_config, published.config, published.graph, published.revision)
+            named = "graph" if section.task is None else "task"
+            published = located(at(named), _published, section, folder, lengths)
+            graph = located(at(named), published_graph, published)
             if own := list(_type_problems(document, place, graph, published)):
                 raise SpecError(own)
             for number, names in enumerate(published.together):
@@ -62,23 +63,24 @@ def _lengths(section: RequestTypeSection, folder: Path, notes: list[str]) -> Len
 
 
 def _published(section: AppSection, folder: Path, lengths: Sequence[Lengths]) -> PublishedApp:
-    try:
-        found = graph_file(str(folder / section.graph) if section.graph.endswith(".json") else section.graph)
-    except OSError as error:
-        raise ValueError(f"{section.graph}: cannot be read ({error.strerror})") from None
+    task = None if section.task is None else planned_task(section.task, folder)
+    found = graph_beside(section.graph or "", folder) if task is None else task.graph
     types = tuple(
         PublishedType(each.type, each.share, own, each.slo.value)
         for each, own in zip(section.request_types, lengths, strict=True)
     )
     together = tuple(tuple(names.split("+")) for names in section.together)
-    return PublishedApp(section.name, found.id, found.revision, found.config, types, together)
+    ways = None if task is None else task.ways
+    return PublishedApp(section.name, found.id, found.revision, found.config, types, together, ways)
 
 
 def _type_problems(document: Document, place: int, graph: ModelGraph, published: PublishedApp) -> Iterator[SpecProblem]:
     """Say of each type what is wrong with it, at its line."""
     for number, each in enumerate(published.types):
         try:
-            located(document.position("apps", place, "request_types", number, "type"), typed, graph, each)
+            located(
+                document.position("apps", place, "request_types", number, "type"), typed, graph, each, published.task
+            )
         except SpecError as error:
             yield from error.problems
 

@@ -61,6 +61,15 @@ def _read(path: Path) -> tuple[bytes, Any]:
         raise ValueError(f"{path}: is not JSON ({error}); give the config.json of a model") from None
 
 
+def graph_beside(name: str, folder: Path) -> GraphFile:
+    """Read the config that a file of `folder` names. Raises LookupError and ValueError as `graph_file`, also for a file
+    that cannot be read."""
+    try:
+        return graph_file(str(folder / name) if name.endswith(".json") else name)
+    except OSError as error:
+        raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+
+
 def named_graph(name: str) -> tuple[ModelGraph, str]:
     """The graph, and where its figures come from. Raises as `graph_file`, and ValueError with the key of a config that
     is not read."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from control.fleet_file.document import Document, Key, parse
 from control.fleet_file.own_model import OwnModel
 from control.fleet_file.problem import SpecError
-from control.fleet_file.section import is_path
+from control.fleet_file.section import is_path, is_task_file
 from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World, world_of
 
@@ -56,7 +56,7 @@ def _paths(document: Document) -> list[tuple[Key, str]]:
         keys = (("model",), ("workload",), ("demand", "trace"), ("demand", "arrivals", "trace"), ("weights",))
         named += [(("models", place, *key), _at(model, *key)) for key in keys]
     for place, app in enumerate(_list(value.get("apps"))):
-        named += [(("apps", place, *key), _at(app, *key)) for key in (("graph",), ("demand", "trace"))]
+        named += [(("apps", place, *key), _at(app, *key)) for key in (("graph",), ("task",), ("demand", "trace"))]
         for number, each in enumerate(_list(_at(app, "request_types"))):
             named.append((("apps", place, "request_types", number, "workload"), _at(each, "workload")))
     for place, cloud in enumerate(_list(value.get("clouds"))):
@@ -65,7 +65,13 @@ def _paths(document: Document) -> list[tuple[Key, str]]:
     return [
         (key, name)
         for key, name in named
-        if isinstance(name, str) and (key[0] in ("offers", "clouds") or is_path(name) or name.startswith("path:"))
+        if isinstance(name, str)
+        and (
+            key[0] in ("offers", "clouds")
+            or is_path(name)
+            or name.startswith("path:")
+            or (key[-1] == "task" and is_task_file(name))
+        )
     ]
 
 

@@ -17,8 +17,8 @@ import msgspec
 from templates_lib.apps.graph_app import GraphApp
 from templates_lib.cells.problem import CellProblem, TimedPath
 from templates_lib.cost.estimated import usable_bytes_per_s
-from templates_lib.executors.estimate import TENSOR_PARALLEL, Estimate, neighbours
-from templates_lib.executors.executor_graph import ExecutorGraph, graph_of_options
+from templates_lib.executors.estimate import TENSOR_PARALLEL, Estimate
+from templates_lib.executors.executor_graph import ExecutorGraph
 from templates_lib.executors.option import DeploymentOption
 from templates_lib.executors.path import Visit
 from templates_lib.executors.remembered import RememberedCosts
@@ -86,7 +86,7 @@ class AppWork:
     def routes(self) -> tuple[Route, ...]:
         return tuple(
             Route(
-                f"{self.app.name}/{route.request_type}/{route.name}",
+                route.id_of(self.app.name),
                 self.app.name,
                 route.request_type,
                 tuple(Leg(self.class_id(role), self._units(role, route.request_type)) for role in route.roles),
@@ -163,7 +163,7 @@ class AppWork:
         for option in self.options(node):
             least.setdefault(option.components, option)
         try:
-            executors = graph_of_options(self.app.graph, self.app.types, tuple(least.values()))
+            executors = self.app.executors(tuple(least.values()))
         except GraphError:  # a component that the node does not hold
             return None
         timed = [
@@ -302,5 +302,5 @@ def part_of(node: NodeConfig, gpus: int) -> NodeConfig:
 
 def roles_on(app: GraphApp, *, closed: bool) -> RolePlay:
     """Roles of an app's requests; `closed` as of `roles_of`. Raises GraphError for a type that no path serves."""
-    sets = app.together or neighbours(app.graph, (kind.components for kind in app.types))
-    return roles_of(app.graph, app.types, sets, closed=closed)
+    executors = app.executors([DeploymentOption(components) for components in app.sets])
+    return roles_of(app.graph, app.types, executors, closed=closed)

@@ -1,6 +1,6 @@
 """The model executor graph: options as nodes, paths of each request type, and what options send each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from templates_lib.executors.option import CompositeTask, DeploymentOption
@@ -37,7 +37,7 @@ def graph_of_tasks(
     for each in types:
         paths = (path_of_task(graph, each.components, task) for task in tasks)
         found[each.name] = tuple(dict.fromkeys(path for path in paths if path is not None))
-    return _checked(graph, types, [option for task in tasks for option in task.options], found)
+    return graph_of_paths(graph, types, [option for task in tasks for option in task.options], found)
 
 
 def graph_of_options(
@@ -45,15 +45,16 @@ def graph_of_options(
 ) -> ExecutorGraph:
     """The executor graph of every path through these options. Raises as `graph_of_tasks` does."""
     found = {each.name: every_path(graph, each.components, options) for each in types}
-    return _checked(graph, types, options, found)
+    return graph_of_paths(graph, types, options, found)
 
 
-def _checked(
+def graph_of_paths(
     graph: ModelGraph,
     types: Sequence[GraphRequestType],
     options: Sequence[DeploymentOption],
-    paths: dict[str, tuple[Path, ...]],
+    paths: Mapping[str, tuple[Path, ...]],
 ) -> ExecutorGraph:
+    """The executor graph of paths that are known: request type → those of it. Raises as `graph_of_tasks` does."""
     check_types(graph, types)
     for each in types:
         if not paths[each.name]:
@@ -66,4 +67,4 @@ def _checked(
     known = {option.name: option for option in options if option.name in used}
     if len(known) < len({option for option in options if option.name in used}):
         raise GraphError(f"{graph.id}: two deployment options have one name; name each of them")
-    return ExecutorGraph(tuple(known.values()), paths)
+    return ExecutorGraph(tuple(known.values()), dict(paths))

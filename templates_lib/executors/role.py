@@ -8,8 +8,7 @@ matched with another's. An executor on a node that nothing reaches computes whol
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from templates_lib.executors.executor_graph import ExecutorGraph, graph_of_options
-from templates_lib.executors.option import DeploymentOption
+from templates_lib.executors.executor_graph import ExecutorGraph
 from templates_lib.executors.path import Path, Traffic, Visit, traffic_of
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.request_type import GraphRequestType
@@ -45,6 +44,10 @@ class RoleRoute:
             return "closed"
         return "-".join("+".join(role.components) for role in self.roles)
 
+    def id_of(self, app: str) -> str:
+        """Return its name among all routes of a plan."""
+        return f"{app}/{self.request_type}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Offered:
@@ -64,11 +67,9 @@ class RolePlay:
 
 
 def roles_of(
-    graph: ModelGraph, types: Sequence[GraphRequestType], sets: Sequence[tuple[str, ...]], *, closed: bool
+    graph: ModelGraph, types: Sequence[GraphRequestType], executors: ExecutorGraph, *, closed: bool
 ) -> RolePlay:
-    """`closed`: some nodes are reached by no other, and whole requests are a way of their own. Raises GraphError for a
-    type that no path serves."""
-    executors = graph_of_options(graph, types, [DeploymentOption(components) for components in sets])
+    """`closed`: some nodes are reached by no other, and whole requests are a way of their own."""
     routes: list[RoleRoute] = []
     offered: dict[tuple[str, ...], list[Offered]] = {option.components: [] for option in executors.options}
     for kind in types:

@@ -77,7 +77,11 @@ class GraphTemplateSource(ABC):
 
     @property
     def fingerprint(self) -> str:
-        apps = [(work.app.name, work.app.graph, work.app.types, work.app.together) for work in self.works]
+        apps = [
+            # What a task says goes behind, so that libraries of apps without one keep their names.
+            (app.name, app.graph, app.types, app.together, *(() if app.task is None else (app.task,)))
+            for app in (work.app for work in self.works)
+        ]
         content = (
             self.kind, VERSION, apps, list(self._nodes.values()), self.cost_model_fingerprint, sorted(self._unpruned)
         )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("agents", "control", "migrations", "policies", "templates_lib")
+PARTS = ("agents", "control", "migrations", "policies", "sdk/medley_sdk", "templates_lib")
 FILES = ("pyproject.toml", "README.md")
 FOR_DEVELOPERS = "migrations/alembic.ini"
 """Of Alembic's command line; Medley's own names its database itself."""
@@ -35,7 +35,7 @@ def test_a_wheel_has_all_that_the_packages_read_and_plans(tmp_path: Path) -> Non
     run("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, source)
     (wheel,) = tmp_path.glob("medley_serving-*.whl")
     there = {file.relative_to(ROOT).as_posix() for part in PARTS for file in (ROOT / part).rglob("*") if file.is_file()}
-    there = {name for name in there if "__pycache__" not in name} - {FOR_DEVELOPERS}
+    there = {name.removeprefix("sdk/") for name in there if "__pycache__" not in name} - {FOR_DEVELOPERS}
     with zipfile.ZipFile(wheel) as archive:
         missing = there - set(archive.namelist())
     assert missing == set(), "a file that the code may read at run time is left out"
@@ -49,3 +49,21 @@ def test_a_wheel_has_all_that_the_packages_read_and_plans(tmp_path: Path) -> Non
     assert where.startswith(str(site))
     home = {"PYTHONPATH": str(site), "MEDLEY_HOME": str(tmp_path / "home")}
     assert "Plan " in run("-P", "-c", code, "plan", "-f", spec, "--no-baselines", **home)
+    assert "qwen2.5-vl-7b" in run(
+        "-P", "-c", code, "tasks", "check", ROOT / "examples" / "tasks" / "describe.py", **home
+    )
+
+
+@pytest.mark.slow
+def test_what_tasks_are_written_with_is_a_wheel_of_its_own(tmp_path: Path) -> None:
+    source, site = tmp_path / "source", tmp_path / "site"
+    shutil.copytree(ROOT / "sdk", source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    run("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, source)
+    (wheel,) = tmp_path.glob("medley_sdk-*.whl")
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel)
+    code = "import medley_sdk, medley_sdk.sandbox, sys; print(medley_sdk.__file__, sorted(sys.modules))"
+    found = run("-P", "-c", code, PYTHONPATH=str(site))
+    assert found.startswith(str(site))
+    assert not {f"'{name}'" for name in ("control", "templates_lib", "policies", "agents", "numpy")} & {
+        *found.split(", ")
+    }

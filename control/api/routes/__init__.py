@@ -8,6 +8,7 @@ from control.api.routes import (
     demand,
     events,
     fleets,
+    graphs,
     health,
     idempotency_keys,
     instances,
@@ -26,7 +27,7 @@ from control.api.routes import (
 )
 
 _RESOURCES = (
-    health, session, projects, models, fleets, plans, objectives, decisions, instances, templates, offers, demand, cost,
-    budgets, alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
+    health, session, projects, models, fleets, plans, objectives, decisions, instances, templates, graphs, offers,
+    demand, cost, budgets, alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
 )  # fmt: skip
 ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

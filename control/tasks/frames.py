@@ -1,0 +1,50 @@
+"""Frames on the pipes of a process of tasks, waited for until a deadline."""
+
+import os
+import select
+import time
+from typing import IO
+
+from medley_sdk.messages import HEADER_BYTES, MOST_FRAME_BYTES
+
+
+def write_frame(pipe: IO[bytes] | None, data: bytes, deadline_s: float) -> None:
+    """Write to a pipe that does not block. `deadline_s`: by the monotonic clock. Raises TimeoutError, OSError, and
+    ValueError for more than a frame may have."""
+    assert pipe is not None  # noqa: S101 - the process was started with one
+    _check(len(data))
+    rest, number = memoryview(len(data).to_bytes(HEADER_BYTES, "big") + data), pipe.fileno()
+    while rest:
+        _wait(number, select.POLLOUT, deadline_s)
+        rest = rest[os.write(number, rest) :]
+
+
+def read_frame(pipe: IO[bytes] | None, deadline_s: float) -> bytes:
+    """Raises TimeoutError, EOFError, OSError, and ValueError for more than a frame may have."""
+    assert pipe is not None  # noqa: S101 - the process was started with one
+    size = int.from_bytes(_read(pipe.fileno(), HEADER_BYTES, deadline_s), "big")
+    _check(size)
+    return _read(pipe.fileno(), size, deadline_s)
+
+
+def _read(number: int, size: int, deadline_s: float) -> bytes:
+    data = b""
+    while len(data) < size:
+        _wait(number, select.POLLIN, deadline_s)
+        part = os.read(number, size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def _wait(number: int, event: int, deadline_s: float) -> None:
+    waiting, left_ms = select.poll(), (deadline_s - time.monotonic()) * 1000
+    waiting.register(number, event)
+    if left_ms <= 0 or not waiting.poll(left_ms):
+        raise TimeoutError
+
+
+def _check(size: int) -> None:
+    if size > MOST_FRAME_BYTES:
+        raise ValueError(f"{size} bytes are handed over at once; {MOST_FRAME_BYTES} are the most")
