@@ -19,8 +19,9 @@ from templates_lib.graphs.model_graph import GraphEdge, GraphError, ModelGraph
 from templates_lib.graphs.objective import TypeObjective
 from templates_lib.graphs.request_type import GraphRequestType, Lengths, possible_types, request_type
 from templates_lib.sources.cell_source import CellSource
-from templates_lib.sources.graph_record import gpu_executors, read_graph_record
+from templates_lib.sources.graph_record import read_graph_record
 from templates_lib.sources.graph_source import ExecutorSource, GraphTemplateSource
+from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.hardware import load_gpus, node_config_from_id
 from templates_lib.values.template import Capacity, ServingTemplate
 from templates_lib.values.work import Unit
@@ -109,7 +110,7 @@ def test_a_node_gives_no_more_than_its_network_carries() -> None:
     most = usable_bytes_per_s(slow) / rows
     fast_encoder = DrawnCosts({"vision": 1e-9, "language": 1.0})
     source = ExecutorSource([AppWork(app(), [slow], fast_encoder)])
-    alone = [c for t, c in templates(source) if gpu_executors(t.placement)[0].components == ("vision",)]
+    alone = [c for t, c in templates(source) if gpu_executors(t)[0].components == ("vision",)]
     assert [point.units_per_s for point in alone[0].points] == [{"vl/vision": pytest.approx(most)}]
 
 
@@ -143,10 +144,10 @@ def test_a_template_is_read_back_as_it_was_made() -> None:
     found = list(templates(source))
     assert found
     for template, capacity in found:
-        devices = [d for each in gpu_executors(template.placement) for replica in each.devices for d in replica]
+        devices = [d for each in gpu_executors(template) for replica in each.devices for d in replica]
         assert sorted(devices) == sorted(set(devices))
         assert set(devices) <= {0, 1}
-        assert len(gpu_executors(template.placement)) == 2
+        assert len(gpu_executors(template)) == 2
         assert capacity.template_id == template.id
         assert capacity.points
     ids = {
@@ -173,7 +174,7 @@ def test_a_closed_cell_serves_every_point_that_it_states() -> None:
     assert found
     for template, capacity in found:
         assert len(capacity.points) > 1
-        held = {"+".join(e.components): len(e.devices) for e in gpu_executors(template.placement)}
+        held = {"+".join(e.components): len(e.devices) for e in gpu_executors(template)}
         for point in capacity.points:
             rates = {name.rpartition("/")[2]: rate for name, rate in point.units_per_s.items()}
             inside = {kind: 0.999 * rate for kind, rate in rates.items()}
