@@ -79,12 +79,17 @@ class CloudWork:
         self._effects.wait(timeout_s)
 
     def end(self, instances: Iterable[Instance], timeout_s: float) -> dict[str, str]:
-        """Give back all nodes of all of them, and wait for it; node → why it may still be billed."""
+        """Give back all nodes of all of them, and wait for it, twice `timeout_s` at most; node, or instance, → why it
+        may still be billed."""
         left: dict[str, str] = {}
-        for instance in instances:
-            self._effects.begin(instance.id, lambda name=instance.id: left.update(self._ended(name)))  # type: ignore[misc]
-        self._effects.wait(timeout_s)
-        return left
+        names = [instance.id for instance in instances]
+        for _ in range(2):  # a node that is just being rented is there first, and given back then
+            names = [name for name in names if not self._begin_end(name, left)]
+            self._effects.wait(timeout_s)
+        return left | dict.fromkeys(names, "a call to its cloud is still under way")
+
+    def _begin_end(self, name: str, left: dict[str, str]) -> bool:
+        return self._effects.begin(name, lambda: left.update(self._ended(name)))
 
     def _may_launch(self, cloud: str) -> bool:
         """Tell whether a launch there may be tried. While a fault of our own stops them, one is from time to time, to

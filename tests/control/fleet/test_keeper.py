@@ -1,5 +1,6 @@
 """What keeps fleets, on a real database and a cloud that a test can break: no node ever runs."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -18,7 +19,7 @@ from control.diff.limits import ChangeLimits
 from control.diff.supply import supply_of
 from control.diff.target import Target
 from control.executor.node_start import NodeStart
-from control.fleet.effects import InlineEffects
+from control.fleet.effects import InlineEffects, ThreadEffects
 from control.fleet.keeper import Keeper, Ready
 from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.observer import NoObserver
@@ -47,6 +48,25 @@ UP = (EventKind.PROVISION, EventKind.NODES_UP, EventKind.AGENTS_UP, EventKind.LO
 def wish(layers: tuple[int, ...] = (4, 2), plan_id: str = "plan-1", count: int = 1) -> Target:
     served = {"chat/aggregated": 2.0}
     return Target(plan_id, "chat", template(layers), ZONE, Market.ON_DEMAND, count, served, 1.0 * len(layers))
+
+
+class Refusing(ThreadEffects):
+    """Tells when it has refused work for a name that other work is under way for, once it is watched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = threading.Event()
+        self._is_watched = False
+
+    def watch(self) -> None:
+        self._is_watched = True
+
+    def begin(self, name: str, work: Callable[[], None]) -> bool:
+        if begun := super().begin(name, work):
+            return begun
+        if self._is_watched:
+            self.refused.set()
+        return False
 
 
 @dataclass
@@ -211,6 +231,26 @@ def test_the_end_gives_everything_back_and_takes_it_off_the_record(database: Dat
     world.keeper.keep(world.order(wish()))
     world.until(lambda: world.reasons(InstanceState.BOOTSTRAPPING))
     assert world.keeper.end(lambda: None) == {}
+    assert world.states() == {}
+    assert world.cloud.list({}, START) == ()
+
+
+def test_the_end_gives_back_a_node_that_was_being_rented_when_it_came(database: Database) -> None:
+    world, effects = World(database), Refusing()
+    begun, create = threading.Event(), world.cloud.create
+
+    def slowly(request: NodeRequest, now: datetime) -> CloudNode:
+        begun.set()
+        assert effects.refused.wait(60)
+        return create(request, now)
+
+    world.cloud.create = slowly
+    settings = KeeperSettings(1.0, timedelta(hours=1), end_s=0.3)
+    keeper = world.keeper = Keeper(world.stores, Board({}, 1e9, 0.0), effects, world.publish, settings)
+    keeper.keep(world.order(wish((6,))))
+    world.until(begun.is_set)
+    assert keeper.end(effects.watch) == {}
+    effects.close()
     assert world.states() == {}
     assert world.cloud.list({}, START) == ()
 
