@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 DISTRIBUTION = "medley-serving"
-_PACKAGES = ("agents", "templates_lib")
+_PACKAGES = ("agents", "policies", "templates_lib")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: medley\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time that a zip file can state: the same bytes whenever it is made."""

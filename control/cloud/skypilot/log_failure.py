@@ -9,6 +9,8 @@ from control.cloud.skypilot.set_up import SET_UP_FAILED
 AGENT_ENDED = "node: "
 """Begins the line with which an agent ends that cannot go on (`agents.node`)."""
 _FAILED = re.compile(rf"{re.escape(SET_UP_FAILED)} with exit code \d")
+_JOB_FAILED = re.compile(r"^ERROR: (Job \d+(?:'s setup)? failed with return code.*)$", re.MULTILINE)
+"""SkyPilot's own last line of a job, be it that its command was killed and said nothing."""
 _PREFIX = re.compile(r"^\([^)]*pid=\d+[^)]*\)\s*")
 """SkyPilot's, before each line of a job."""
 _SHOWN_LINES = 5
@@ -24,14 +26,17 @@ class LogFailure:
 
 
 def failure_in(log: str) -> LogFailure | None:
-    """Return the failure of a log that ends in a failed set-up, in an agent that gave up, or in one that has not
-    reached the control plane; None for any other."""
+    """Return the failure of a log that ends in a failed set-up, in an agent that gave up or broke off, or in one that
+    has not reached the control plane; None for any other."""
     lines = _own_lines(log)
     for number, line in enumerate(lines):
         if _FAILED.search(line):
             return LogFailure(_shown(lines[: number + 1]))
     if lines and lines[-1].startswith(AGENT_ENDED):
         return LogFailure(_shown(lines))
+    if job := _JOB_FAILED.search(log):
+        said = [line for line in lines if not _JOB_FAILED.match(line)]
+        return LogFailure(_shown([*said, job[1].strip()]))
     missed = next((line for line in reversed(lines) if NOT_REGISTERED in line or REGISTERED in line), "")
     if NOT_REGISTERED in missed:
         what = "it does not reach the control plane: are its ports open to this node?"
