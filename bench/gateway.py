@@ -35,7 +35,7 @@ from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from bench.load import Load, closed_loop, fixed_rate, missing_tools
 from bench.text_tables import WHOLE, member, text_model
-from control.gateway.published import AccessKey, Published, PublishedModel, write_published
+from control.gateway.published import AccessKey, MediaTerms, Published, PublishedModel, write_published
 
 BAR_RATIO = 2.0
 AIM_REQUESTS_PER_S = 1000.0
@@ -64,15 +64,17 @@ def process(module: str, *arguments: str) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def gateway(folder: Path, *echo_arguments: str, policy: str = "wrr-v1") -> Iterator[str]:
-    """Address of a gateway before one echo scheduler, ready."""
+def gateway(
+    folder: Path, *echo_arguments: str, policy: str = "wrr-v1", media: MediaTerms | None = None
+) -> Iterator[str]:
+    """Address of a gateway before one echo scheduler, ready. `media`: what its model takes beside text."""
     keys = KeyPair.generate()
     keys.save(folder / "gateway.key")
     echo_key = ["--key", str(folder / "echo.key"), "--allow", f"gateway={keys.public}"]
     with ExitStack() as stack:
         echo = stack.enter_context(process("agents.echo", *echo_key, *echo_arguments))
         routed = replace(text_model("echo", [member("echo", "echo", "zone", WHOLE, 1e12)]), policy=policy)
-        served = PublishedModel(routed, str(_tokenizer()), 8192, 0)
+        served = PublishedModel(routed, str(_tokenizer()), 8192, 0, media=media)
         access = (AccessKey("b" * 12, hashlib.sha256(SECRET.encode()).hexdigest()),)
         address = Address(echo["endpoint"], echo["public_key"])
         write_published(folder / "table.json", Published(1, {"echo": address}, (served,), access))

@@ -12,6 +12,13 @@ PORT = 8000
 def gateway(
     host: HostOption = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
+    image_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--image-host",
+            help="Host that pictures of requests may be fetched from, over HTTPS (repeat; .example.org: all below it).",
+        ),
+    ] = None,
 ) -> None:
     """Serve all models of all fleets, by the routing table that `medley reconcile` writes in $MEDLEY_HOME/control.
 
@@ -27,4 +34,4 @@ def gateway(
     log_json_lines()
     own = DaemonHome.below(home())
     own.keys("gateway")
-    run(host, port, own.table, own.gateway_key, GatewaySettings())
+    run(host, port, own.table, own.gateway_key, GatewaySettings(image_hosts=tuple(image_host or ())))

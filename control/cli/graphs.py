@@ -1,5 +1,7 @@
 """`medley graphs`: any-to-any models as graphs of components."""
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,8 +11,6 @@ from control.cli.output import Output, OutputOption, console, emitted, table
 
 if TYPE_CHECKING:
     from templates_lib.media.image_layout import ImageLayout
-
-_MOST_CLIP_S = 86_400.0
 
 app = Commands(
     name="graphs", help="Inspect any-to-any models: components, what they send each other.", no_args_is_help=True
@@ -60,9 +60,11 @@ def tokens(
         str, typer.Argument(help="Name of a graph (`medley graphs list`), or path of a published config.json.")
     ],
     image: Annotated[
-        list[str] | None, typer.Option("--image", help="WIDTHxHEIGHT of a picture, in pixels (repeat).")
+        list[str] | None, typer.Option("--image", help="WIDTHxHEIGHT of a picture in pixels, or its file (repeat).")
     ] = None,
-    audio: Annotated[list[float] | None, typer.Option("--audio", help="Seconds of a clip (repeat).")] = None,
+    audio: Annotated[
+        list[str] | None, typer.Option("--audio", help="Seconds of a clip, or its WAV file (repeat).")
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Count the tokens that a model sees pictures as, and hears clips as."""
@@ -74,10 +76,8 @@ def tokens(
     graph, _ = named_graph(model)
     sizes = [_size(each) for each in image or ()]
     images = [_layout(*size, image_layout(graph, *size)) for size in sizes]
-    clips = [
-        {"seconds": seconds, "audio_tokens": clip_tokens(graph, _positive(seconds, "--audio"))}
-        for seconds in audio or ()
-    ]
+    lengths = [_seconds(each) for each in audio or ()]
+    clips = [{"seconds": seconds, "audio_tokens": clip_tokens(graph, seconds)} for seconds in lengths]
     if emitted({"graph": graph.id, "images": images, "clips": clips}, output):
         return
     from control.cli.graph_table import print_tokens
@@ -128,17 +128,41 @@ def cells(
 
 
 def _size(text: str) -> tuple[int, int]:
-    """Width and height. Raises ValueError."""
-    width, separator, height = text.partition("x")
-    if not separator or not all(side.isascii() and side.isdecimal() and len(side) <= 6 for side in (width, height)):
-        raise ValueError(f"--image {text}: is no size; write width and height in pixels as 896x896")
-    return int(width), int(height)
+    """Width and height, as given or as a file's header says, upright. Raises ValueError."""
+    from templates_lib.media.image_header import ImageLimits, image_header, upright
+    from templates_lib.media.media_error import MediaError
+
+    if given := re.fullmatch(r"([0-9]{1,6})x([0-9]{1,6})", text):
+        return int(given[1]), int(given[2])
+    limits = ImageLimits()
+    try:
+        header = upright(image_header(_bytes_of(text, "--image", "896x896", limits.max_bytes), limits))
+    except MediaError as error:
+        raise ValueError(f"--image {text}: {error.message}") from None
+    return header.width, header.height
 
 
-def _positive(value: float, option: str) -> float:
-    if not 0 < value <= _MOST_CLIP_S:
-        raise ValueError(f"{option} {value:g}: must be above 0 and at most {_MOST_CLIP_S:g} seconds")
-    return value
+def _seconds(text: str) -> float:
+    """Length of a clip, as given or as a file's header says. Raises ValueError."""
+    from templates_lib.media.media_error import MediaError
+    from templates_lib.media.wav_header import AudioLimits, wav_header
+
+    if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) and float(text) > 0:
+        return float(text)
+    limits = AudioLimits()
+    try:
+        return wav_header(_bytes_of(text, "--audio", "30", limits.max_bytes), limits).seconds
+    except MediaError as error:
+        raise ValueError(f"--audio {text}: {error.message}") from None
+
+
+def _bytes_of(name: str, option: str, example: str, most: int) -> bytes:
+    """Bytes of a file, one more than `most` at the most. Raises ValueError, OSError."""
+    path = Path(name)
+    if not path.is_file():
+        raise ValueError(f"{option} {name}: is neither a measure such as {example} nor a file; write one of both")
+    with path.open("rb") as file:
+        return file.read(most + 1)
 
 
 def _layout(width: int, height: int, layout: "ImageLayout") -> dict[str, Any]:

@@ -25,6 +25,9 @@ class LengthsSection(SpecSection):
     """Images in the prompt."""
     tokens_per_image: Positive = TYPICAL.tokens_per_image
     """Tokens that an image is encoded as."""
+    image_size: Annotated[str, Field(pattern=r"^[0-9]{1,5}x[0-9]{1,5}$")] | None = None
+    """Width and height of an image in pixels, such as `896x896`: its tokens are counted as the model's own processor
+    does, in place of `tokens_per_image`."""
     clips: Positive = TYPICAL.clips
     """Clips that are heard."""
     clip_s: Positive = TYPICAL.clip_s
@@ -36,9 +39,16 @@ class LengthsSection(SpecSection):
     steps: Positive = TYPICAL.steps
     """Denoising steps of such an image."""
 
+    @model_validator(mode="after")
+    def _one_measure(self) -> Self:
+        if {"image_size", "tokens_per_image"} <= self.model_fields_set:
+            raise ValueError("image_size says how many tokens an image is: leave out tokens_per_image")
+        return self
+
     @property
     def value(self) -> Lengths:
-        return Lengths(**self.model_dump())
+        """Without what only the model knows: how many tokens an image of `image_size` is."""
+        return Lengths(**self.model_dump(exclude={"image_size"}))
 
 
 class ObjectiveSection(SpecSection):

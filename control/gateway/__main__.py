@@ -26,12 +26,15 @@ def main() -> None:
     parser.add_argument("--metering-interval-s", type=int, default=defaults.metering_interval_s, help=interval)
     for name in _CHANNEL:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults.channel, name))
+    fetched = "host that pictures may be fetched from, over HTTPS (repeat; `.example.org`: all below it)"
+    parser.add_argument("--image-host", action="append", default=[], metavar="HOST", help=fetched)
     given = parser.parse_args()
     log_json_lines()
     channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
     interval_s = min(max(1, given.metering_interval_s), 3600)
     tuned = {name: getattr(given, name) for name in _TUNABLE}
-    settings = replace(defaults, channel=channel, metering_interval_s=interval_s, **tuned)
+    hosts = tuple(given.image_host)
+    settings = replace(defaults, channel=channel, metering_interval_s=interval_s, image_hosts=hosts, **tuned)
     try:
         run(given.host, given.port, given.table, given.key, settings)
     except (BadKeyError, OSError) as error:

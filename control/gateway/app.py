@@ -144,7 +144,9 @@ class GatewayApp:
         await self._say(exchange, 200, await detokenize(body, self._dispatcher.models))
 
     async def _body(self, exchange: HttpExchange, scope: Scope) -> bytes:
-        return await read_all(scope, exchange.receive, self.settings.max_body_bytes, self.settings.body_timeout_s)
+        takes_media = any(model.reading is not None for model in self._dispatcher.models.values())
+        most = self.settings.max_media_body_bytes if takes_media else self.settings.max_body_bytes
+        return await read_all(scope, exchange.receive, most, self.settings.body_timeout_s)
 
     async def _models(self, exchange: HttpExchange, _scope: Scope) -> None:
         models = self._dispatcher.models

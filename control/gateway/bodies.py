@@ -75,9 +75,24 @@ class CompletionBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
     best_of: int | None = None
 
 
+class ImageUrl(Struct):
+    url: str
+    detail: Literal["auto", "low", "high"] | None = None
+
+
+class InputAudio(Struct):
+    data: str
+    """Base64."""
+    format: _Name
+
+
 class ContentPart(Struct):
+    """Has the field that its type names."""
+
     type: _Name
     text: str | None = None
+    image_url: str | ImageUrl | None = None
+    input_audio: InputAudio | None = None
 
 
 class CalledFunction(Struct):

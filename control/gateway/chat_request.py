@@ -19,6 +19,7 @@ from control.gateway.generation_params import (
     stop_tokens_of,
     stops_of,
 )
+from control.gateway.media.part import MediaPart, check_count, media_part
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 
@@ -61,7 +62,10 @@ def conversation(messages: Sequence[Message], arguments: Mapping[str, Any] | Non
             f"`chat_template_kwargs` may not name {', '.join(taken)}: the conversation has fields of its own",
             "chat_template_kwargs",
         )
-    return Conversation([_message(message, index) for index, message in enumerate(messages)], arguments or {}, tools)
+    media: list[MediaPart] = []
+    shown = [_message(message, index, media) for index, message in enumerate(messages)]
+    check_count(media)
+    return Conversation(shown, arguments or {}, tools, tuple(media))
 
 
 def tools_of(tools: Sequence[Tool] | None, *, is_parallel: bool = True) -> Tools | None:
@@ -94,14 +98,15 @@ def _chosen_tools(body: ChatBody) -> Tools | None:
     return Tools(chosen, is_parallel=False, must_call=True)
 
 
-def _message(message: Message, index: int) -> ChatMessage:
+def _message(message: Message, index: int, media: list[MediaPart]) -> ChatMessage:
+    """As templates know it; its pictures and sounds are added to `media`. Raises ApiError."""
     if message.role not in _ROLES or message.function_call or message.audio:
         raise bad_request(f"`messages[{index}]`: only text of {', '.join(_ROLES)} is supported", "messages")
     if message.tool_calls and message.role != "assistant":
         raise bad_request(f"`messages[{index}].tool_calls`: only an assistant calls tools", "messages")
     shown: ChatMessage = {
         "role": "system" if message.role == "developer" else message.role,
-        "content": _text(message, index),
+        "content": _text(message, index, media),
     }
     if message.name is not None:
         shown["name"] = message.name
@@ -130,11 +135,15 @@ def _call(call: Called, where: str) -> dict[str, Any]:
     return {"type": "function", "function": function} | ({} if call.id is None else {"id": call.id})
 
 
-def _text(message: Message, index: int) -> str:
-    """Parts of text are one text; anything else is not for these models."""
+def _text(message: Message, index: int, media: list[MediaPart]) -> str:
+    """Parts of text are one text; others go to `media`. Raises ApiError."""
     if message.content is None or isinstance(message.content, str):
         return message.content or ""
-    for part in message.content:
-        if part.type != "text" or part.text is None:
-            raise bad_request(f"`messages[{index}].content`: parts of type `{part.type}` are not supported", "messages")
-    return "".join(part.text or "" for part in message.content)
+    texts = []
+    for number, part in enumerate(message.content):
+        found = media_part(part, f"messages[{index}].content[{number}]")
+        if found is None:
+            texts.append(part.text or "")
+        else:
+            media.append(found)
+    return "".join(texts)

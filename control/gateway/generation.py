@@ -18,6 +18,7 @@ from control.gateway.gate import Gate
 from control.gateway.generation_params import GenerationParams
 from control.gateway.holding import Charges, QueuePlace
 from control.gateway.http import JSON, Receive, Send, answer
+from control.gateway.media.intake import MediaIntake
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.published import AccessKey
 from control.gateway.reply import Choice, Piece, Reply, Usage, error_event
@@ -71,12 +72,14 @@ class Generation:
         dispatcher: Dispatcher,
         gate: Gate,
         accounts: RequestAccounts,
+        intake: MediaIntake,
         settings: GatewaySettings,
         metrics: GatewayMetrics,
     ) -> None:
         self._dispatcher = dispatcher
         self._gate = gate
         self._accounts = accounts
+        self._intake = intake
         self._settings = settings
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
@@ -85,7 +88,8 @@ class Generation:
     async def serve(self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply) -> None:
         """Raises ApiError as long as nothing has been sent."""
         started_s = time.monotonic()
-        wanted = await wanted_answers(params, self._dispatcher.models)
+        media = await self._intake.read(params, self._dispatcher.models)
+        wanted = await wanted_answers(params, self._dispatcher.models, media)
         priority = granted_priority(params.service_tier, exchange.ceiling)
         entries, booked = self._book(wanted, exchange, priority)
         model = wanted[0].model

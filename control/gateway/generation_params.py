@@ -8,6 +8,7 @@ from typing import Any
 from control.gateway.api_error import bad_request
 from control.gateway.bodies import MAX_CHOICES, GenerationBody
 from control.gateway.chat_template import ChatMessage
+from control.gateway.media.part import MediaPart
 from control.gateway.sampling_defaults import AskedSampling
 from control.gateway.service_tier import ServiceTier
 
@@ -36,6 +37,8 @@ class Conversation:
     arguments: Mapping[str, Any]
     """More names for the model's template."""
     tools: Tools | None = None
+    media: tuple[MediaPart, ...] = ()
+    """Pictures and sounds of all messages, in their order."""
 
 
 Prompt = str | tuple[int, ...] | Conversation

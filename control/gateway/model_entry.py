@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from control.gateway.leg_parts import leg_parts
+from control.gateway.media.reading import reading_of
 from control.gateway.prompt_encoder import PromptEncoder
 from control.gateway.published import PublishedModel
 from control.gateway.tokenizer import Tokenizer
@@ -49,6 +50,8 @@ class ModelEntry:
     def _take(self, served: PublishedModel, tokenizer: Tokenizer) -> None:
         self.served = served
         self.tokenizer = tokenizer
+        self.reading = None if served.media is None else reading_of(served.media)
+        """What it takes beside text; None: nothing."""
         self.parts = {route.id: leg_parts(route) for route in served.routing.routes}
         """Tasks of the legs of each route, by the route's id."""
         self.token_classes = frozenset(

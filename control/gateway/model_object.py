@@ -2,7 +2,9 @@
 
 from math import inf
 
+from control.gateway.media.modality import read_modalities
 from control.gateway.model_entry import ModelEntry
+from templates_lib.graphs.component import Modality
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -15,6 +17,9 @@ def model_object(model: ModelEntry) -> dict[str, object]:
         "owned_by": "medley",
         # What any prompt and answer may have together: a client that keeps to it is never refused for its length.
         "max_model_len": model.served.most_prompt_tokens,
+        "input_modalities": list(read_modalities(model)),
+        "output_modalities": [Modality.TEXT],
+        "max_images": 0 if model.reading is None or model.reading.images is None else model.reading.terms.max_images,
         "context_tokens": model.served.context_tokens,
         "usd_per_million_tokens": usd_per_million_tokens(model),
     }

@@ -6,10 +6,12 @@ import json
 import os
 import secrets
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 import uvloop
@@ -21,6 +23,7 @@ from control.gateway.dispatcher import Dispatcher
 from control.gateway.gate import Gate
 from control.gateway.generation import Generation
 from control.gateway.http_protocol import BoundedHttpProtocol
+from control.gateway.media.intake import MediaIntake
 from control.gateway.meter import Meter
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.published import Published
@@ -30,6 +33,9 @@ from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.listener import listening, url_of
 from policies.metered_work import metered_classes
+
+if TYPE_CHECKING:
+    from control.gateway.media.fetcher import ImageFetcher
 
 _SWITCH_S = 0.0005
 
@@ -61,7 +67,8 @@ async def _serve(listener: socket.socket, path: Path, keys: KeyPair, settings: G
 
     table = TableKeeper(path, dispatcher, metrics, taken)
     await table.look()
-    generation = Generation(dispatcher, gate, RequestAccounts(meter), settings, metrics)
+    intake = MediaIntake(settings.images, settings.sounds, _fetcher(settings))
+    generation = Generation(dispatcher, gate, RequestAccounts(meter), intake, settings, metrics)
     config = uvicorn.Config(
         GatewayApp(settings, dispatcher, table, generation, metrics, spans_of("medley-gateway")),
         http=BoundedHttpProtocol,
@@ -85,7 +92,19 @@ async def _serve(listener: socket.socket, path: Path, keys: KeyPair, settings: G
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        intake.close()
         dispatcher.close()
+
+
+def _fetcher(settings: GatewaySettings) -> "ImageFetcher | None":
+    """None where no host is allowed."""
+    if not settings.image_hosts:
+        return None
+    # An HTTP client is loaded by those alone who fetch.
+    from control.gateway.media.fetcher import FetchRules, ImageFetcher, system_resolve
+
+    hosts = frozenset(host.lower().rstrip(".") for host in settings.image_hosts)
+    return ImageFetcher(FetchRules(hosts, settings.images.max_bytes), system_resolve, ssl.create_default_context())
 
 
 class _Server(uvicorn.Server):

@@ -4,6 +4,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from control.gateway.former_table import with_former_keys, with_routes
 from policies.priority import Priority
 from policies.routing import ROUTING_POLICIES
 from policies.routing_table import RoutedModel
+from templates_lib.graphs.read import graph_from_config
 
 MAX_HOLD_S = 3600.0
 
@@ -32,6 +34,20 @@ class Hold:
     def __post_init__(self) -> None:
         if self.max_requests < 0 or not 0 < self.timeout_s <= MAX_HOLD_S:
             raise ValueError(f"requests are held for up to {MAX_HOLD_S:g} s, and not fewer than none of them")
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTerms:
+    """What a model takes beside text. Raises UnsupportedModelError for a config that is not read."""
+
+    config: dict[str, Any]
+    """Published with its weights: which modalities it reads, and how pictures are cut and counted."""
+    max_images: int = 16
+    """Of one request."""
+    max_clips: int = 4
+
+    def __post_init__(self) -> None:
+        graph_from_config(self.config, "model", "published")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,8 @@ class PublishedModel:
     """Another model of the table: the part of this one with instances for long prompts."""
     prompt_room_tokens: int = 0
     """Longest prompt that all instances which compute prompts have KV cache for; 0: no shorter than the context."""
+    media: MediaTerms | None = None
+    """None: it takes text alone."""
 
     @property
     def most_prompt_tokens(self) -> int:

@@ -3,12 +3,20 @@
 from dataclasses import dataclass, field
 
 from agents.channels.settings import ChannelSettings
+from templates_lib.media.image_header import ImageLimits
+from templates_lib.media.wav_header import AudioLimits
 
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     max_body_bytes: int = 8 << 20
     """A context of 1 Mi tokens is about 4 MB of text."""
+    max_media_body_bytes: int = 50 << 20
+    """The same while some model takes pictures or sounds: base64 is a third longer than what it stands for."""
+    images: ImageLimits = field(default_factory=ImageLimits)
+    sounds: AudioLimits = field(default_factory=AudioLimits)
+    image_hosts: tuple[str, ...] = ()
+    """Hosts that pictures may be fetched from, over HTTPS; `.example.org`: all below it. None: no URL is fetched."""
     max_header_bytes: int = 32 << 10
     max_connections: int = 8192
     header_timeout_s: float = 10.0

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from control.gateway.api_error import bad_request, unknown_model
+from control.gateway.api_error import bad_request, unknown_model, unsupported
 from control.gateway.bodies import DetokenizeBody, TokenizeBody
 from control.gateway.chat_request import conversation, tools_of
+from control.gateway.media.modality import check_modalities
 from control.gateway.model_entry import ModelEntry
 from control.gateway.wanted import check_tokens, rendered
 
@@ -23,6 +24,9 @@ async def tokenize(body: TokenizeBody, models: Mapping[str, ModelEntry]) -> dict
         tokens = await model.encoder.encode(body.prompt or "", is_rendered=not body.add_special_tokens)
     else:
         asked = conversation(body.messages, body.chat_template_kwargs, tools_of(body.tools))
+        check_modalities(asked.media, model)
+        if asked.media:
+            raise unsupported("messages", "pictures and sounds have no tokens of the vocabulary; send the text alone")
         text = rendered(asked, model.tokenizer.chat_template, opens_answer=body.add_generation_prompt)
         tokens = await model.encoder.encode(text, is_rendered=True)
     if body.return_token_strs and len(tokens) > _MOST_STRINGS:

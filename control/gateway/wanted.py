@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from agents.messages.to_scheduler import Sampling
 from control.gateway.answer_formats.formats import KNOWN_FORMATS
 from control.gateway.answer_grammar import call_schema, check_grammar
-from control.gateway.api_error import bad_request, unknown_model, unsupported
+from control.gateway.api_error import bad_request, unavailable, unknown_model, unsupported
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.generation_params import Conversation, GenerationParams, Prompt
+from control.gateway.media.intake import MediaTokens
 from control.gateway.model_entry import ModelEntry
 from control.gateway.sampling_defaults import AskedSampling
 
@@ -31,15 +32,19 @@ class WantedAnswer:
     """Its client asked for rules of sampling, and no others would do."""
 
 
-async def wanted_answers(params: GenerationParams, models: Mapping[str, ModelEntry]) -> list[WantedAnswer]:
-    """All answers to the first prompt, then those to the next. Raises ApiError."""
+async def wanted_answers(
+    params: GenerationParams, models: Mapping[str, ModelEntry], media: MediaTokens | None = None
+) -> list[WantedAnswer]:
+    """All answers to the first prompt, then those to the next. `media`: tokens of what its conversation brings beside
+    text. Raises ApiError."""
     model = _model(params, models)
     asked = await _asked_sampling(params, model)
     wanted: list[WantedAnswer] = []
     for prompt in params.prompts:
         tokens = await prompt_tokens(prompt, model)
-        part = models.get(model.served.longer, model) if _is_long(model, len(tokens)) else model
-        most = _room(params, prompt, part, len(tokens))
+        size = len(tokens) + (0 if media is None else media.prompt_tokens)
+        part = models.get(model.served.longer, model) if _is_long(model, size) else model
+        most = _room(params, prompt, part, size, media)
         stop_ids = () if params.ignores_eos else part.tokenizer.stop_ids
         stop_ids = tuple(dict.fromkeys((*stop_ids, *params.stop_token_ids)))
         if len(stop_ids) > _MOST_STOP_IDS:
@@ -52,6 +57,8 @@ async def wanted_answers(params: GenerationParams, models: Mapping[str, ModelEnt
         for choice in range(params.choices):
             sampling = asked.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
             wanted.append(WantedAnswer(part, tokens, most, stop_ids, sampling, choice == 0, asked.asks_rules))
+    if media is not None:
+        raise unavailable(f"No instance encodes pictures or sounds for `{model.id}` yet; send text alone")
     return wanted
 
 
@@ -127,20 +134,23 @@ def _is_long(model: ModelEntry, prompt_tokens: int) -> bool:
     return bool(model.served.longer) and prompt_tokens > model.served.max_prompt_tokens
 
 
-def _room(params: GenerationParams, prompt: Prompt, model: ModelEntry, prompt_tokens: int) -> int:
-    """Tokens that the answer may have. Raises ApiError."""
+def _room(
+    params: GenerationParams, prompt: Prompt, model: ModelEntry, prompt_tokens: int, media: MediaTokens | None
+) -> int:
+    """Tokens that the answer may have. `prompt_tokens`: those of `media` included. Raises ApiError."""
     context, param = model.served.context_tokens, "messages" if isinstance(prompt, Conversation) else "prompt"
     room, most = context - prompt_tokens, model.served.most_prompt_tokens
+    has = f"{prompt_tokens}" if media is None else f"{prompt_tokens}, {media.prompt_tokens} of pictures and sounds"
     if most < prompt_tokens < context:
         raise bad_request(
-            f"This model's instances have room for prompts of {most} tokens; this has {prompt_tokens}. Shorten it.",
+            f"This model's instances have room for prompts of {most} tokens; this has {has}. Shorten it.",
             param,
             "context_length_exceeded",
         )
     if room < 1 or (params.max_tokens or 1) > room:
         asked = f" and {params.max_tokens} for the answer" if room >= 1 else ""
         raise bad_request(
-            f"This model's context is {context} tokens; the prompt has {prompt_tokens}{asked}. Ask for less.",
+            f"This model's context is {context} tokens; the prompt has {has}{asked}. Ask for less.",
             param,
             "context_length_exceeded",
         )

@@ -1,10 +1,11 @@
 """Any-to-any models of a spec file, with the demand for them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from control.fleet_file.app_section import AppSection, RequestTypeSection
+from control.fleet_file.app_section import AppSection, LengthsSection, RequestTypeSection
 from control.fleet_file.document import Document
 from control.fleet_file.located import located
 from control.fleet_file.problem import SpecError, SpecProblem
@@ -17,6 +18,7 @@ from control.planning.trace_files import shape_of
 from templates_lib.apps.app_work import roles_on
 from templates_lib.apps.graph_app import PublishedApp, PublishedType, app_of, published_graph, typed
 from templates_lib.apps.shape_lengths import lengths_of
+from templates_lib.graphs.media_tokens import image_layout
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.request_type import Lengths
 from templates_lib.values.nearest_name import nearest_name
@@ -40,6 +42,11 @@ def graph_apps_of(
             named = "graph" if section.task is None else "task"
             published = located(at(named), _published, section, folder, lengths)
             graph = located(at(named), published_graph, published)
+            sized = (
+                located(at("request_types", number, "lengths", "image_size"), _sized, graph, kind, each.lengths)
+                for number, (each, kind) in enumerate(zip(section.request_types, published.types, strict=True))
+            )
+            published = replace(published, types=tuple(sized))
             if own := list(_type_problems(document, place, graph, published)):
                 raise SpecError(own)
             for number, names in enumerate(published.together):
@@ -60,6 +67,15 @@ def graph_apps_of(
 def _lengths(section: RequestTypeSection, folder: Path, notes: list[str]) -> Lengths:
     given = section.lengths.value
     return given if section.workload is None else lengths_of(shape_of(section.workload, folder, notes), given)
+
+
+def _sized(graph: ModelGraph, kind: PublishedType, section: LengthsSection) -> PublishedType:
+    """With the tokens of an image of the size that is stated, if one is. Raises ValueError."""
+    if section.image_size is None:
+        return kind
+    width, height = map(int, section.image_size.split("x"))
+    tokens = float(image_layout(graph, width, height).image_tokens)
+    return replace(kind, lengths=replace(kind.lengths, tokens_per_image=tokens))
 
 
 def _published(section: AppSection, folder: Path, lengths: Sequence[Lengths]) -> PublishedApp:

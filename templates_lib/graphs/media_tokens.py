@@ -25,10 +25,11 @@ def image_layout(graph: ModelGraph, width: int, height: int) -> ImageLayout:
 
 def clip_tokens(graph: ModelGraph, seconds: float) -> float:
     """Tokens that the model hears a clip of audio as, padded as it is computed. Raises NoSuchMediaError."""
-    return _hearing(graph).clip_units(seconds)
+    return hearing(graph).clip_units(seconds)
 
 
-def _hearing(graph: ModelGraph) -> Component:
+def hearing(graph: ModelGraph) -> Component:
+    """What the model hears by. Raises NoSuchMediaError for one that hears nothing."""
     for component in graph.components:
         if isinstance(component.spec, EncoderSpec) and component.reads is Modality.AUDIO:
             return component

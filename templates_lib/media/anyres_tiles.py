@@ -32,6 +32,14 @@ class AnyresTiles:
         prompt = each + self._grid_tokens(width, height, rows * self.across, columns * self.across)
         return ImageLayout(canvas_width, canvas_height, rows, columns, tiles, tiles * each, prompt)
 
+    def fitted(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height that a picture is scaled to, into its canvas (`get_patch_output_size` of transformers)."""
+        layout = self.layout(width, height)
+        wide, high = layout.width / width, layout.height / height
+        if wide < high:
+            return layout.width, min(math.ceil(height * wide), layout.height)
+        return min(math.ceil(width * high), layout.width), layout.height
+
     def _grid_tokens(self, width: int, height: int, high: int, wide: int) -> int:
         """Tokens of the grid: without rows that are padding alone, with one more token at each line's end."""
         if width / height > wide / high:

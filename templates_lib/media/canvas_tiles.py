@@ -1,5 +1,6 @@
 """Llama 3.2 Vision: the canvas of tiles that a picture fits into with the least scaling."""
 
+import math
 from dataclasses import dataclass
 
 from templates_lib.media.image_layout import ImageLayout, check_size
@@ -27,3 +28,13 @@ class CanvasTiles:
         return ImageLayout(
             columns * self.tile, rows * self.tile, rows, columns, tiles, tiles * self.tokens_per_tile, prompt_tokens=1
         )
+
+    def fitted(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height that a picture is scaled to, into its canvas: no smaller than a tile on the side that fills
+        it, and never enlarged further (`get_image_size_fit_to_canvas` of the processor)."""
+        layout = self.layout(width, height)
+        wide = min(max(width, self.tile), layout.width)
+        high = min(max(height, self.tile), layout.height)
+        if wide / width < high / height:
+            return wide, min(math.floor(height * (wide / width)) or 1, high)
+        return min(math.floor(width * (high / height)) or 1, wide), high

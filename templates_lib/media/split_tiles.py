@@ -23,13 +23,17 @@ class SplitTiles:
         """See `ImageRule`. A line of tiles ends with a token, and the whole picture comes last, with one behind it
         (`Idefics3Processor`, with a tokenizer that has a token for two line ends)."""
         check_size(width, height)
-        width, height = self._canvas(*_bounded(*_scaled(width, height, self.longest)))
+        width, height = self._canvas(*self.scaled(width, height))
         rows, columns = height // self.tile, width // self.tile
         if rows * columns == 1:
             rows = columns = 0
         tiles = rows * columns + 1
         prompt = rows * (columns * (self.tokens_per_tile + BEFORE_ROWS) + 1) + self.tokens_per_tile + BEFORE_ROWS + 1
         return ImageLayout(width, height, max(rows, 1), max(columns, 1), tiles, tiles * self.tokens_per_tile, prompt)
+
+    def scaled(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height that a picture is scaled to before it is scaled to whole tiles."""
+        return _bounded(*_to_longest(width, height, self.longest))
 
     def _canvas(self, width: int, height: int) -> tuple[int, int]:
         """Whole tiles on both sides: the longer side is rounded up first, the other one from the shape."""
@@ -44,7 +48,7 @@ class SplitTiles:
         return math.ceil(side / self.tile) * self.tile
 
 
-def _scaled(width: int, height: int, longest: int) -> tuple[int, int]:
+def _to_longest(width: int, height: int, longest: int) -> tuple[int, int]:
     """The longest side becomes `longest`, the other an even number of pixels."""
     shape = width / height
     if width >= height:

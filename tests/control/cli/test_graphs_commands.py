@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from control.cli.main import app
 from templates_lib.graphs.catalogue import graph_facts, graph_names
+from tests.media_files import exif, picture, wav
 
 
 def run(*arguments: str) -> str:
@@ -82,6 +83,15 @@ def test_tokens_of_pictures_and_clips_are_counted() -> None:
     assert "1,280" in run("show", "internvl2.5-26b")
 
 
+def test_tokens_of_files_are_those_of_what_their_headers_say(tmp_path: Path) -> None:
+    (tmp_path / "turned.jpg").write_bytes(picture("JPEG", (100, 500), exif=exif(6)))
+    (tmp_path / "clip.wav").write_bytes(wav(bytes(2 * 16_000)))
+    asked = ("--image", str(tmp_path / "turned.jpg"), "--audio", str(tmp_path / "clip.wav"))
+    counted = json.loads(run("tokens", "qwen2.5-omni-7b", *asked, "-o", "json"))
+    assert (counted["images"][0]["width"], counted["images"][0]["height"]) == (500, 100)
+    assert counted["clips"] == [{"seconds": 1.0, "audio_tokens": 25.0}]
+
+
 def test_the_file_beside_a_config_says_how_large_pictures_are_made(tmp_path: Path) -> None:
     config = dict(graph_facts("smolvlm-256m")["config"])
     said = config.pop("preprocessor_config")
@@ -106,6 +116,9 @@ def test_the_file_beside_a_config_says_how_large_pictures_are_made(tmp_path: Pat
         (("qwen2.5-vl-7b", "--image", "4x4000"), "narrow"),
         (("whisper-tiny.en", "--audio", "0"), "--audio"),
         (("whisper-tiny.en", "--audio", "nan"), "--audio"),
+        (("whisper-tiny.en", "--audio", "/dev/null"), "--audio"),
+        (("whisper-tiny.en", "--audio", __file__), "WAV"),
+        (("qwen2.5-vl-7b", "--image", __file__), "PNG"),
         (("whisper-tiny.en",), "--audio"),
     ],
 )

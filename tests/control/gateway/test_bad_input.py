@@ -125,6 +125,64 @@ def test_wrong_values_name_the_parameter(world: World, path: str, change: dict[s
     assert len(answer.content) < 2000
 
 
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def said_to(world: World, parts: list[dict[str, Any]], path: str = "/v1/chat/completions", model: str = MODEL) -> Any:
+    with world.http() as http:
+        return http.post(path, json={"model": model, "messages": [{"role": "user", "content": parts}]})
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize"])
+def test_what_a_model_does_not_read_is_recognised_and_refused(world: World, path: str):
+    for part, names in (
+        ({"type": "image_url", "image_url": {"url": PIXEL}}, "images"),
+        ({"type": "image_url", "image_url": {"url": PIXEL, "detail": "high"}}, "images"),
+        ({"type": "image_url", "image_url": PIXEL}, "images"),
+        ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "images"),
+        ({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}, "audio"),
+    ):
+        parts = [{"type": "text", "text": "what is it?"}, part]
+        answer = said_to(world, parts, path)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (400, "unsupported_modality", "messages")
+        assert "messages[0].content[1]" in error["message"]
+        assert names in error["message"]
+        assert "iVBOR" not in answer.text
+        assert said_to(world, parts, path, "ecco").status_code == 404
+    with world.http() as http:
+        (model,) = http.get("/v1/models").json()["data"]
+    assert (model["input_modalities"], model["output_modalities"]) == (["text"], ["text"])
+
+
+def test_a_part_that_makes_no_sense_is_refused(world: World):
+    for part in (
+        {"type": "image_url"},
+        {"type": "image_url", "image_url": 5},
+        {"type": "image_url", "image_url": {"address": PIXEL}},
+        {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": PIXEL, "detail": "lowest"}},
+        {"type": "input_audio", "input_audio": {"data": "UklGRg=="}},
+        {"type": "input_audio", "input_audio": "UklGRg=="},
+        {"type": "input_audio"},
+        {"type": "video_url", "video_url": {"url": PIXEL}},
+        {"type": "x" * 100_000},
+        {"type": "text"},
+        {"type": "text", "text": 5},
+    ):
+        answer = said_to(world, [part])
+        assert answer.status_code == 400, part
+        assert answer.json()["error"]["message"]
+        assert len(answer.content) < 2000
+    many = said_to(world, [{"type": "image_url", "image_url": {"url": "data:,"}}] * 1025)
+    assert (many.status_code, many.json()["error"]["code"]) == (400, "too_many_images")
+
+
+def test_parts_of_text_are_one_text(world: World):
+    counted = said_to(world, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "/tokenize").json()
+    assert counted["count"] == len("user:ab\n")
+
+
 def test_an_endless_name_is_not_sent_back(world: World):
     with world.http() as http:
         answer = http.post("/v1/completions", json={**PLAIN, "z" * 100_000: 1})

@@ -203,6 +203,9 @@ def test_what_no_node_serves_is_said_with_the_component_or_the_type(
         ("    demand:", "    together: [vision]\n    demand:", 10, "language"),
         ("clouds:", "policy: {replicas: {vl/visoin: {max: 3}}}\nclouds:", 11, "vl/vision"),
         ("slo: {ttft_ms: 3000", "workload: servegen-mm-imag, slo: {ttft_ms: 3000", 9, "servegen-mm-image"),
+        ("share: 0.7,", "share: 0.7, lengths: {image_size: '896'},", 8, "image_size"),
+        ("share: 0.7,", "share: 0.7, lengths: {image_size: 4x4000},", 8, "narrow"),
+        ("share: 0.7,", "share: 0.7, lengths: {image_size: 9x9, tokens_per_image: 3},", 8, "tokens_per_image"),
         ("apps:", "models: []\napps:", None, None),
     ],
 )
@@ -243,6 +246,15 @@ def test_lengths_are_the_means_of_a_shape_with_columns_for_images(tmp_path: Path
     assert (lengths.prompt_tokens, lengths.output_tokens) == (200, 20)
     assert (lengths.images, lengths.tokens_per_image) == (2, 750)
     assert lengths.clip_s == app.types[1].lengths.clip_s
+
+
+def test_the_size_of_an_image_is_counted_as_its_model_does(tmp_path: Path) -> None:
+    text = SPEC.replace("share: 0.7,", "share: 0.7, lengths: {images: 2, image_size: 896x896},")
+    (app,) = world_of(tmp_path, text).fleet.graph_apps
+    assert (app.types[0].lengths.images, app.types[0].lengths.tokens_per_image) == (2, 1024)
+    assert app_of(app).types[0].work["vision"].units == 2048
+    (other,) = world_of(tmp_path, text.replace("qwen2.5-vl-7b", "internvl2.5-26b")).fleet.graph_apps
+    assert other.types[0].lengths.tokens_per_image == 1280
 
 
 def test_bounds_on_replicas_keep_every_template_of_the_app(tmp_path: Path) -> None:

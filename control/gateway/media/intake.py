@@ -1,0 +1,142 @@
+"""Pictures and sounds of a request, up to what their headers say: what they are refused for, and how many tokens they
+become."""
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from control.gateway.api_error import ApiError, bad_request
+from control.gateway.generation_params import Conversation, GenerationParams
+from control.gateway.media.inline import DATA, inline_audio, inline_image
+from control.gateway.media.modality import check_modalities
+from control.gateway.media.part import MediaPart
+from control.gateway.media.reading import MediaReading
+from control.gateway.model_entry import ModelEntry
+from templates_lib.graphs.component import Modality
+from templates_lib.media.image_format import ImageHeader
+from templates_lib.media.image_header import ImageLimits, image_header, upright
+from templates_lib.media.image_layout import ImageSizeError
+from templates_lib.media.media_error import MediaError, MediaFault
+from templates_lib.media.wav_header import AudioLimits
+
+if TYPE_CHECKING:
+    from control.gateway.media.fetcher import ImageFetcher
+
+_THREADS = 2
+"""That read pictures: base64 and headers are work of milliseconds, and more threads would only take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTokens:
+    """Sums over what a request brings."""
+
+    image_tokens: int = 0
+    """Rows that encoders give of its pictures."""
+    audio_tokens: int = 0
+    prompt_tokens: int = 0
+    """Tokens that stand for all of it in the prompt."""
+
+    def __add__(self, other: "MediaTokens") -> "MediaTokens":
+        return MediaTokens(
+            self.image_tokens + other.image_tokens,
+            self.audio_tokens + other.audio_tokens,
+            self.prompt_tokens + other.prompt_tokens,
+        )
+
+
+class MediaIntake:
+    def __init__(self, images: ImageLimits, sounds: AudioLimits, fetcher: "ImageFetcher | None") -> None:
+        """`fetcher`: None where no URL may be fetched."""
+        self._images = images
+        self._sounds = sounds
+        self._fetcher = fetcher
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="media")
+
+    def close(self) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    async def read(self, params: GenerationParams, models: Mapping[str, ModelEntry]) -> MediaTokens | None:
+        """Count the tokens of all that a request brings; None where it brings nothing, or its model is not known.
+
+        Raises ApiError that names the part and what is wrong with it.
+        """
+        model = models.get(params.model)
+        parts = [part for prompt in params.prompts if isinstance(prompt, Conversation) for part in prompt.media]
+        if model is None or not parts:
+            return None
+        check_modalities(parts, model)
+        reading = model.reading
+        if reading is None:  # what a model without one takes is text
+            return None
+        _check_counts(parts, reading)
+        tasks = [asyncio.ensure_future(self._tokens(part, reading)) for part in parts]
+        try:
+            return sum(await asyncio.gather(*tasks), MediaTokens())
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _tokens(self, part: MediaPart, reading: MediaReading) -> MediaTokens:
+        """Raises ApiError."""
+        try:
+            if part.modality is Modality.IMAGE:
+                return _image_tokens(await self._image(part.source), reading)
+            return await self._audio_tokens(part, reading)
+        except MediaError as error:
+            raise _refused(error, part) from None
+
+    async def _image(self, url: str) -> ImageHeader:
+        """Raises MediaError."""
+        loop = asyncio.get_running_loop()
+        if url[: len(DATA)].lower() == DATA:
+            return await loop.run_in_executor(self._threads, inline_image, url, self._images)
+        if self._fetcher is None:
+            why = "This gateway fetches no images. Send the image itself as a `data:` URL"
+            raise MediaError(MediaFault.FORBIDDEN_URL, why)
+        data = await self._fetcher.fetch(url)
+        try:
+            return await loop.run_in_executor(self._threads, image_header, data, self._images)
+        except MediaError as error:
+            if error.fault is not MediaFault.INVALID_IMAGE:
+                raise
+            raise MediaError(MediaFault.IMAGE_FETCH_FAILED, f"What was fetched is no image. {error.message}") from None
+
+    async def _audio_tokens(self, part: MediaPart, reading: MediaReading) -> MediaTokens:
+        """Raises MediaError."""
+        loop = asyncio.get_running_loop()
+        header = await loop.run_in_executor(self._threads, inline_audio, part.source, part.format, self._sounds)
+        tokens = 0 if reading.hears is None else round(reading.hears.clip_units(header.seconds))
+        return MediaTokens(audio_tokens=tokens, prompt_tokens=tokens)
+
+
+def _image_tokens(header: ImageHeader, reading: MediaReading) -> MediaTokens:
+    """Raises MediaError for a size that the model does not read."""
+    if reading.images is None:
+        return MediaTokens()
+    seen = upright(header)
+    try:
+        layout = reading.images.layout(seen.width, seen.height)
+    except ImageSizeError as error:
+        raise MediaError(MediaFault.INVALID_IMAGE, f"The model does not read it: {error}") from None
+    return MediaTokens(image_tokens=layout.image_tokens, prompt_tokens=layout.prompt_tokens)
+
+
+def _check_counts(parts: list[MediaPart], reading: MediaReading) -> None:
+    """Raise ApiError for more than the model takes in one request, before any of it is read."""
+    images = sum(part.modality is Modality.IMAGE for part in parts)
+    for what, found, most, fault in (
+        ("images", images, reading.terms.max_images, MediaFault.TOO_MANY_IMAGES),
+        ("sounds", len(parts) - images, reading.terms.max_clips, MediaFault.TOO_MANY_CLIPS),
+    ):
+        if found > most:
+            why = f"The request has {found} {what}; {most} are the most of this model. Send fewer"
+            raise bad_request(why, "messages", fault)
+
+
+def _refused(error: MediaError, part: MediaPart) -> ApiError:
+    message = f"`{part.where}`: {error.message}"
+    if error.fault.is_size:
+        return ApiError(413, "invalid_request_error", message, code=error.fault, param="messages")
+    return bad_request(message, "messages", error.fault)
