@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from agents.engines.given_rows import NOTHING_GIVEN, GivenRows
+from agents.engines.grid_positions import GridSpan
 from agents.engines.sampling import RuledText, Sampling
 
 
@@ -17,6 +19,11 @@ class StepRequest:
     """Set where a token is to be sampled after the last of these: a decode step, or the last chunk of a prompt."""
     ruled: RuledText | None = None
     """Set with the first `sampling` of a request that has rules. The engine keeps them, and counts what it chooses."""
+    grids: tuple[GridSpan, ...] = ()
+    """Images and videos of the whole prompt, in order, the same in each step: for models whose tokens have three
+    positions (`facts.position_axes`)."""
+    hands_out_rows: bool = False
+    """The last stage gives hidden states of these tokens with its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,9 @@ class StepBatch:
     """Requests of one step. The rows of its input and output follow this order, tokens of a request together."""
 
     requests: tuple[StepRequest, ...]
+    given: GivenRows = NOTHING_GIVEN
+    """Rows that other components made: tokens that they stand for have ids of the vocabulary, which are not looked
+    up."""
 
     @property
     def tokens(self) -> int:

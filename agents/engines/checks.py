@@ -1,11 +1,13 @@
 """Checks by which every engine refuses bad input before it changes anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.errors import BadBatchError
+from agents.engines.given_rows import EmbeddedRows, EncodedRows
+from agents.engines.grid_positions import grids_follow
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 
@@ -28,6 +30,55 @@ def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached:
             )
         if facts.max_context_tokens and request.position + request.tokens > facts.max_context_tokens:
             raise BadBatchError(f"request {request.id!r} is past the context of {facts.max_context_tokens} tokens")
+
+
+def check_given(facts: StageFacts, batch: StepBatch, attending: Collection[str]) -> None:
+    """Check what comes with a batch beside its tokens. `attending`: requests whose rows of an encoder are here. Raises
+    BadBatchError."""
+    for request in batch.requests:
+        if request.grids and (facts.position_axes == 1 or not grids_follow(request.grids)):
+            raise BadBatchError(
+                f"request {request.id!r}: grids follow each other, and only a model whose tokens have three positions "
+                f"takes them; this one has {facts.position_axes}"
+            )
+        if request.hands_out_rows and not facts.takes_rows:
+            raise BadBatchError(f"request {request.id!r}: engine {facts.engine} hands out no hidden states")
+    if batch.given.is_empty and not facts.encoded_tokens:
+        return
+    requests = {request.id: request for request in batch.requests}
+    for embedded in batch.given.embedded:
+        _check_embedded(facts, requests.get(embedded.request_id), embedded)
+    given = [encoded.request_id for encoded in batch.given.encoded]
+    for encoded in batch.given.encoded:
+        _check_encoded(facts, encoded)
+    if len(set(given)) != len(given) or not set(given) <= requests.keys() - set(attending):
+        raise BadBatchError("rows of an encoder come once for a request, with its first step here")
+    if facts.encoded_tokens and not requests.keys() <= {*given, *attending}:
+        missing = ", ".join(sorted(requests.keys() - {*given, *attending}))
+        raise BadBatchError(f"requests attend to an encoder, whose rows come with their first step here: {missing}")
+
+
+def _check_embedded(facts: StageFacts, request: StepRequest | None, embedded: EmbeddedRows) -> None:
+    if not facts.held.first or not facts.takes_rows:
+        raise BadBatchError(f"this stage of engine {facts.engine} has no embeddings that rows could stand in for")
+    tokens = len(embedded.rows)
+    if tuple(embedded.rows.shape) != (tokens, facts.hidden_size) or not tokens:
+        raise BadBatchError(f"rows are (tokens, {facts.hidden_size}), got {tuple(embedded.rows.shape)}")
+    end = embedded.position + tokens
+    if request is None or embedded.position < request.position or end > request.position + request.tokens:
+        raise BadBatchError(
+            f"rows of request {embedded.request_id!r} stand for tokens [{embedded.position}, {end}), which are not all "
+            "in this step: cut them where the prompt is cut"
+        )
+
+
+def _check_encoded(facts: StageFacts, encoded: EncodedRows) -> None:
+    expected = (facts.encoded_tokens, facts.encoded_width)
+    if not facts.encoded_tokens or tuple(encoded.rows.shape) != expected:
+        raise BadBatchError(
+            f"request {encoded.request_id!r}: rows of an encoder have shape {expected} ((0, 0): the model attends to "
+            f"none), got {tuple(encoded.rows.shape)}"
+        )
 
 
 def check_new(request_id: str, tokens: int, cached: int) -> None:

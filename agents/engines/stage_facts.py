@@ -31,5 +31,12 @@ class StageFacts:
     loaded_bytes: int
     """Read from the checkpoint, as stored."""
     load_s: float
+    position_axes: int = 1
+    """3: tokens of images and videos are placed by frame, row and column, and steps say where these lie."""
+    encoded_tokens: int = 0
+    """Rows of an encoder that every request attends to; 0: the model attends to none."""
+    encoded_width: int = 0
+    takes_rows: bool = False
+    """Rows may be given in place of tokens' embeddings, and hidden states asked for."""
     obeys_grammars: bool = False
     """Rules may have a grammar: the model's tokens are known as text."""

@@ -20,9 +20,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepOutput:
-    """Exactly one is filled: `hidden` before the last stage, `samples` on the last."""
+    """`hidden` before the last stage; `samples` and, where requests asked for them, `rows` on the last."""
 
     hidden: torch.Tensor | None = None
     """(tokens, hidden size), rows in the batch's order: the input of the next stage."""
     samples: tuple[Sample, ...] = ()
     """Of the requests that asked for one, in the batch's order."""
+    rows: torch.Tensor | None = None
+    """(tokens, hidden size) behind the model's last norm: those of the requests that asked, in the batch's order."""

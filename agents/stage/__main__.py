@@ -22,6 +22,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.loading import check_engine, load_stage_engine
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.messages.to_hub import OUT_OF_MEMORY
 from agents.messages.to_stage import ToStage
 from agents.messages.to_stage_scheduler import StageFailed
@@ -100,7 +101,7 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     path = fetch_layers(place, first, layers) if is_on_hub(place) else Path(place)
     checkpoint = open_checkpoint(path)
     check_engine(arguments.engine, checkpoint, place)
-    is_last = first + layers == decoder_config(checkpoint.config).layers
+    is_last = first + layers == decoder_config(decoder_part(checkpoint).config).layers
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
     held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
     devices, blocks = tuple(arguments.device or [torch.device("cpu")]), arguments.kv_blocks

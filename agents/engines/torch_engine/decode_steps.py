@@ -8,6 +8,7 @@ from functools import partial
 import torch
 
 from agents.engines.batch import StepBatch
+from agents.engines.grid_positions import text_position
 from agents.engines.torch_engine.block_table import GroupBlocks
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache
@@ -70,10 +71,12 @@ class _Shaped:
         device = like.device
         self.rows = like.new_zeros(shape.rows, *like.shape[1:])
         self.positions = torch.zeros(shape.rows, dtype=torch.int64, device=device)
+        self.turned = torch.zeros(shape.rows, dtype=torch.int64, device=device)
+        """Positions that queries and keys are turned by: others than their places in texts with images."""
         groups = zip(cache.groups, shape.blocks, strict=True)
         self.groups = [GroupTables(len(group.layers), shape.rows, most, device) for group, most in groups]
         tables = [group.on_device for group in self.groups]
-        self.replay = Replay(recorder, partial(stage.decode, self.rows, self.positions, tables, cache))
+        self.replay = Replay(recorder, partial(stage.decode, self.rows, self.positions, self.turned, tables, cache))
 
 
 class DecodeSteps:
@@ -88,7 +91,7 @@ class DecodeSteps:
 
     def run(self, batch: StepBatch, rows: torch.Tensor) -> torch.Tensor:
         """What `DecoderStage.decode` returns for a batch of single tokens, for which the cache has room: memory that a
-        later step writes to. `rows`: of the step, on the device."""
+        later step writes to. `rows`: of the step, on the device; its tokens are of text."""
         requests = batch.requests
         tables = [self._cache.table(request.id).blocks for request in requests]
         groups = range(len(self._cache.groups))
@@ -98,6 +101,8 @@ class DecodeSteps:
         added = shape.rows - len(requests)
         positions = [request.position for request in requests]
         shaped.positions.copy_(torch.tensor(positions + positions[:1] * added))
+        turned = [text_position(request.grids, request.position) or 0 for request in requests]
+        shaped.turned.copy_(torch.tensor(turned + turned[:1] * added))
         shaped.rows[: len(requests)] = rows
         if added:
             shaped.rows[len(requests) :] = rows[:1]

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from agents.engines.torch_engine.rope import Rope, rope_of
+from agents.engines.torch_engine.decoder_part import PARTS, QWEN_VL, WHISPER
+from agents.engines.torch_engine.rope import Rope, no_rope, rope_of
 from agents.engines.torch_engine.weight_layout import WeightLayout, weight_layout
 from templates_lib.models.attention_pattern import attention_of
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
@@ -53,19 +54,29 @@ class DecoderConfig:
     tied_embeddings: bool
     max_context_tokens: int
     stop_token_ids: tuple[int, ...]
+    encoded_tokens: int = 0
+    """Rows of an encoder that every request attends to (Whisper)."""
+
+    @property
+    def is_whisper(self) -> bool:
+        """Norms with biases, ungated feed-forward blocks, learned positions and attention to an encoder."""
+        return self.family == WHISPER
 
 
 def decoder_config(raw: dict[str, Any]) -> DecoderConfig:
     """Raises UnsupportedModelError with the key that cannot be run."""
     fields = Fields.of(raw, "")
     family = fields.text("model_type", "")
-    if family not in FAMILIES:
-        raise UnsupportedModelError("model_type", f"{family!r} is not run by the torch engine: {', '.join(FAMILIES)}")
+    if family not in (*FAMILIES, *PARTS):
+        known = ", ".join((*FAMILIES, *PARTS))
+        raise UnsupportedModelError("model_type", f"{family!r} is not run by the torch engine: {known}")
+    if family == WHISPER:
+        return _whisper(fields)
     _refuse_variants(fields, family)
     layers = fields.integer("num_hidden_layers", low=1, high=2048)
     hidden = fields.integer("hidden_size", low=1)
     attention = attention_of(fields, layers, hidden)
-    biased = fields.flag("attention_bias", default=family in ("qwen2", "gpt_oss"))
+    biased = fields.flag("attention_bias", default=family in ("qwen2", "gpt_oss", QWEN_VL))
     context = fields.integer("max_position_embeddings", 0, high=1 << 30)
     return DecoderConfig(
         family=family,
@@ -78,10 +89,10 @@ def decoder_config(raw: dict[str, Any]) -> DecoderConfig:
         vocab_size=fields.integer("vocab_size", low=1),
         norm_epsilon=_epsilon(fields),
         windows=attention.windows if _windowed(fields, family) else (0,) * layers,
-        rope=rope_of(fields, attention.head_dim, context, rotates_parts=family == "phi3"),
+        rope=rope_of(fields, attention.head_dim, context, rotates_parts=family == "phi3", has_axes=family == QWEN_VL),
         fused_projections=family == "phi3",
         query_key_value_bias=biased,
-        output_bias=biased and family != "qwen2",
+        output_bias=biased and family not in ("qwen2", QWEN_VL),
         head_norms=family in ("qwen3", "qwen3_moe"),
         sinks=family == "gpt_oss",
         experts=_experts(fields, family),
@@ -89,6 +100,43 @@ def decoder_config(raw: dict[str, Any]) -> DecoderConfig:
         tied_embeddings=fields.flag("tie_word_embeddings", default=False),
         max_context_tokens=context,
         stop_token_ids=_stop_token_ids(fields),
+    )
+
+
+def _whisper(fields: Fields) -> DecoderConfig:
+    """Its decoder's keys are beside those of its encoder."""
+    if fields.text("activation_function", "gelu") != "gelu":
+        raise UnsupportedModelError("activation_function", "only gelu is known")
+    if fields.flag("scale_embedding", default=False):
+        raise UnsupportedModelError("scale_embedding", "scaled embeddings are not known")
+    layers = fields.integer("decoder_layers", low=1, high=2048)
+    hidden = fields.integer("d_model", low=1)
+    heads = fields.integer("decoder_attention_heads", low=1, high=hidden)
+    if hidden % (2 * heads):
+        raise UnsupportedModelError("decoder_attention_heads", f"{heads} heads of even size do not divide {hidden}")
+    return DecoderConfig(
+        family=WHISPER,
+        layers=layers,
+        hidden_size=hidden,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=hidden // heads,
+        ffn_width=fields.integer("decoder_ffn_dim", low=1),
+        vocab_size=fields.integer("vocab_size", low=1),
+        norm_epsilon=1e-5,  # torch's default, which no config names
+        windows=(0,) * layers,
+        rope=no_rope(hidden // heads),
+        fused_projections=False,
+        query_key_value_bias=True,
+        output_bias=True,
+        head_norms=False,
+        sinks=False,
+        experts=None,
+        weight_layout=None,
+        tied_embeddings=True,
+        max_context_tokens=fields.integer("max_target_positions", low=1, high=1 << 20),
+        stop_token_ids=_stop_token_ids(fields),
+        encoded_tokens=fields.integer("max_source_positions", low=1, high=1 << 16),
     )
 
 

@@ -2,6 +2,7 @@
 
 import torch
 
+from agents.engines.grid_positions import AXES
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
@@ -39,4 +40,8 @@ def decoder_facts(
         stop_token_ids=config.stop_token_ids,
         loaded_bytes=loaded_bytes,
         load_s=load_s,
+        position_axes=AXES if config.rope.axis_of else 1,
+        encoded_tokens=config.encoded_tokens,
+        encoded_width=config.hidden_size if config.encoded_tokens else 0,
+        takes_rows=engine == "torch",
     )

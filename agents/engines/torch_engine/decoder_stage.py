@@ -3,12 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from agents.engines.batch import StepBatch, StepRequest
+from agents.engines.given_rows import EncodedRows
+from agents.engines.grid_positions import grid_positions
 from agents.engines.torch_engine.attention import StepPositions
 from agents.engines.torch_engine.attention_plan import attention_plans, decode_plan
 from agents.engines.torch_engine.decoder_layer import DecoderLayer
+from agents.engines.torch_engine.encoder_attention import encoded_plan, encoded_slots
 from agents.engines.torch_engine.expert_exchange import ExpertExchange
 from agents.engines.torch_engine.experts import Experts
 from agents.engines.torch_engine.kv_cache import KvCache
@@ -29,6 +33,8 @@ class DecoderStage:
     dtype: torch.dtype
     exchange: ExpertExchange | None
     """With replicas that hold experts of these layers."""
+    learned_positions: torch.Tensor | None = None
+    """(tokens, hidden): added to the embeddings, on the first stage of a model that has them."""
 
     def forward(
         self, batch: StepBatch, rows: torch.Tensor, cache: KvCache, wrote: Callable[[int], None]
@@ -36,31 +42,37 @@ class DecoderStage:
         """Token ids (tokens,) or hidden states (tokens, hidden) → hidden states behind the last held layer. `wrote`:
         called when so many layers have written their keys and values."""
         if self.embedding is not None:
-            rows = self.embedding(rows)
+            rows = self._embedded(batch, rows)
+        for encoded in batch.given.encoded:
+            self._keep(encoded, cache)
         if self.exchange is not None:
             self.exchange.begin(len(rows))
         # Who shares experts takes part in the layers of a whole step, of which others do not know how it is cut.
         is_whole = self.exchange is not None or rows.device.type != "cpu"
         tiles = (batch,) if is_whole else tuple(row_tiles(batch))
         plans = [attention_plans(cache, tile, self.heads_per_kv_head) for tile in tiles]
+        to_encoded = [encoded_plan(cache, tile) if cache.encoded_tokens else None for tile in tiles]
         positions = [self._positions(tile, rows.device) for tile in tiles]
         parts = list(torch.split(rows, [tile.tokens for tile in tiles]))
         for i, layer in enumerate(self.layers):
             group, place = cache.place_of[i]
             for t, part in enumerate(parts):
-                parts[t] = layer(part, positions[t], cache, plans[t][group], place)
+                parts[t] = layer(part, positions[t], cache, plans[t][group], place, to_encoded[t])
             wrote(i + 1)
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
-    def decode(self, rows: torch.Tensor, at: torch.Tensor, tables: Sequence[KvTables], cache: KvCache) -> torch.Tensor:
+    def decode(
+        self, rows: torch.Tensor, at: torch.Tensor, turned: torch.Tensor, tables: Sequence[KvTables], cache: KvCache
+    ) -> torch.Tensor:
         """One token of each request, of which all is on the device: token ids or hidden states as `forward` takes them,
-        positions `at` (requests,), and where KV cache lies, for each window group → logits (requests, vocabulary) on
-        the last stage, else hidden states. The device waits for nothing, so all of it can be captured as a graph."""
+        positions `at` (requests,), those that queries and keys are turned by, which lie otherwise behind images, and
+        where KV cache lies, for each window group → logits (requests, vocabulary) on the last stage, else hidden
+        states. The device waits for nothing, so all of it can be captured as a graph."""
         if self.embedding is not None:
             rows = self.embedding(rows)
         if self.exchange is not None:
             self.exchange.begin(len(rows))
-        positions = self._rotations(at)
+        positions = self._rotations(turned)
         windows = (group.window for group in cache.groups)
         plans = [
             decode_plan(each, at, window, self.heads_per_kv_head, cache.keys)
@@ -91,12 +103,51 @@ class DecoderStage:
                 layer.forward_feed(nothing)
 
     def _positions(self, batch: StepBatch, device: torch.device) -> StepPositions:
-        at = torch.cat([torch.arange(r.position, r.position + r.tokens) for r in batch.requests]).to(device)
-        return self._rotations(at)
+        return self._rotations(_turned_by(batch).to(device))
+
+    def _embedded(self, batch: StepBatch, token_ids: torch.Tensor) -> torch.Tensor:
+        """(tokens,) → (tokens, hidden), with the rows that are given in their places."""
+        if self.embedding is None:
+            raise ValueError("a stage that is not the first embeds no tokens")
+        rows = self.embedding(token_ids)
+        if batch.given.embedded:
+            rows = rows.clone()
+            starts, first = {}, 0
+            for request in batch.requests:
+                starts[request.id] = first - request.position
+                first += request.tokens
+            for given in batch.given.embedded:
+                at = starts[given.request_id] + given.position
+                rows[at : at + len(given.rows)] = given.rows.to(rows)
+        if self.learned_positions is not None:
+            rows = rows + self.learned_positions[_places(batch).to(rows.device)]
+        return rows
+
+    def _keep(self, encoded: EncodedRows, cache: KvCache) -> None:
+        """Keys and values of an encoder's rows into the cache, for every held layer."""
+        rows = encoded.rows.to(cache.keys)
+        for i, layer in enumerate(self.layers):
+            if layer.encoder_attention is not None:
+                slots = encoded_slots(cache, encoded.request_id, cache.place_of[i][1])
+                layer.encoder_attention.keep(rows, cache, slots)
+        cache.attending.add(encoded.request_id)
 
     def _rotations(self, at: torch.Tensor) -> StepPositions:
         cosine, sine = self.rope.tables(at)
         return StepPositions(cosine.to(self.dtype), sine.to(self.dtype))
+
+
+def _places(batch: StepBatch) -> torch.Tensor:
+    """(tokens,) places of the step's tokens in their requests."""
+    return torch.cat([torch.arange(r.position, r.position + r.tokens) for r in batch.requests])
+
+
+def _turned_by(batch: StepBatch) -> torch.Tensor:
+    """(tokens,) positions that queries and keys are turned by, or (tokens, 3) where a request has images."""
+    if not any(request.grids for request in batch.requests):
+        return _places(batch)
+    every = [grid_positions(request.grids, request.position, request.tokens) for request in batch.requests]
+    return torch.from_numpy(np.concatenate(every))
 
 
 def row_tiles(batch: StepBatch) -> Iterator[StepBatch]:
@@ -110,7 +161,7 @@ def row_tiles(batch: StepBatch) -> Iterator[StepBatch]:
         done = 0
         while done < request.tokens:
             taken = min(room, request.tokens - done)
-            tile.append(StepRequest(request.id, request.position + done, taken))
+            tile.append(StepRequest(request.id, request.position + done, taken, grids=request.grids))
             done, room = done + taken, room - taken
             if not room:
                 yield StepBatch(tuple(tile))

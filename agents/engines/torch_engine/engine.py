@@ -7,9 +7,10 @@ from dataclasses import replace
 import torch
 
 from agents.engines.batch import StepBatch
-from agents.engines.checks import check_batch, check_new
+from agents.engines.checks import check_batch, check_given, check_new
 from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.grammars import Vocabulary, vocabulary_of
+from agents.engines.grid_positions import text_position
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import Lend, Wrote
@@ -19,6 +20,7 @@ from agents.engines.torch_engine.copy_stream import CopyStream
 from agents.engines.torch_engine.decode_steps import DecodeSteps, has_decode_steps
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
+from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part, lent_part
@@ -28,6 +30,7 @@ from agents.engines.torch_engine.replay import Recorder
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
+from agents.engines.torch_engine.vocabulary import LanguageHead
 from agents.engines.torch_engine.warm_up import warm_up
 from agents.transfer.memory import Memory
 from agents.weights.checkpoint import Checkpoint
@@ -52,6 +55,7 @@ def load_torch_engine(
     Raises UnsupportedModelError for an architecture not known, WeightsError for missing or damaged files,
     OutOfMemoryError where weights and cache do not fit, ValueError where the model has no such layers or shards.
     """
+    checkpoint = decoder_part(checkpoint)
     config = decoder_config(checkpoint.config)
     if held.end > config.layers or held.last != (held.end == config.layers) or held.first != (held.first_layer == 0):
         raise ValueError(f"{held} does not fit a model of {config.layers} layers")
@@ -64,7 +68,7 @@ def load_torch_engine(
         groups = window_groups(config.windows[held.first_layer : held.end])
         like = torch.empty(0, dtype=dtype, device=device)
         kv_heads = shard.kv_heads(config.kv_heads)
-        cache = KvCache(groups, kv_blocks, kv_heads.stop - kv_heads.start, config.head_dim, like)
+        cache = KvCache(groups, kv_blocks, kv_heads.stop - kv_heads.start, config.head_dim, like, config.encoded_tokens)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
@@ -81,7 +85,7 @@ def load_torch_engine(
         time.perf_counter() - start,
     )
     decode = None
-    if has_decode_steps(device):
+    if has_decode_steps(device) and not config.is_whisper:  # attention to an encoder is not part of such steps
         # Sums over ranks are not recorded: they were not tried so.
         decode = DecodeSteps(stage, cache, Recorder(device, records=shard.size == 1 and not stage.waits))
     vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
@@ -126,6 +130,7 @@ class TorchEngine:
             stage.assist(rows.new_empty(0, self.facts.hidden_size, dtype=self.facts.dtype, device=self.facts.device))
             return StepOutput()
         check_batch(self.facts, batch, rows, self._cache.tokens)
+        check_given(self.facts, batch, self._cache.attending)
         if stage.head is not None:
             self._ruled.begin(batch, self.facts.device)
         self._cache.grow(batch)
@@ -138,7 +143,7 @@ class TorchEngine:
                 self.wrote(held.first_layer + layers)
 
         rows = rows.to(self.facts.device)
-        if is_decode and self._decode is not None:
+        if is_decode and self._decode is not None and _is_plain(batch):
             made = self._decode.run(batch, rows)
             wrote(held.layers)
             self._cache.advance(batch)
@@ -150,7 +155,8 @@ class TorchEngine:
         self._cache.advance(batch)
         if stage.head is None:
             return StepOutput(hidden=hidden)
-        return StepOutput(samples=sample_ends(batch, hidden, stage.head, self._ruled))
+        samples = sample_ends(batch, hidden, stage.head, self._ruled)
+        return StepOutput(samples=samples, rows=_handed_out(batch, hidden, stage.head))
 
     def free(self, request_id: str) -> None:
         self._cache.free(request_id)
@@ -198,6 +204,23 @@ class TorchEngine:
         if self._stage is None:
             raise BadBatchError("the engine is closed")
         return self._stage
+
+
+def _is_plain(batch: StepBatch) -> bool:
+    """Tell whether each token of a step of single tokens is one of text that nothing but the next is wanted of."""
+    requests = batch.requests
+    return batch.given.is_empty and not any(
+        request.hands_out_rows or text_position(request.grids, request.position) is None for request in requests
+    )
+
+
+def _handed_out(batch: StepBatch, hidden: torch.Tensor, head: LanguageHead) -> torch.Tensor | None:
+    """Hidden states behind the last norm, of the requests that asked for them."""
+    if not any(request.hands_out_rows for request in batch.requests):
+        return None
+    parts = torch.split(hidden, [request.tokens for request in batch.requests])
+    asked = [part for part, request in zip(parts, batch.requests, strict=True) if request.hands_out_rows]
+    return head.norm(torch.cat(asked))
 
 
 def _same(logits: torch.Tensor) -> torch.Tensor:

@@ -27,9 +27,16 @@ class KvCache:
     Thread-safe: one thread may make room while another's step computes."""
 
     def __init__(
-        self, groups: tuple[WindowGroup, ...], blocks: int, kv_heads: int, head_dim: int, like: torch.Tensor
+        self,
+        groups: tuple[WindowGroup, ...],
+        blocks: int,
+        kv_heads: int,
+        head_dim: int,
+        like: torch.Tensor,
+        encoded_tokens: int = 0,
     ) -> None:
-        """Room for `blocks` blocks of all held layers, in the data type and on the device of `like`."""
+        """Room for `blocks` blocks of all held layers, in the data type and on the device of `like`. `encoded_tokens`:
+        rows of an encoder that every request attends to, which take room beside its tokens, in layers of one group."""
         self.groups = groups
         self.layers = sum(len(group.layers) for group in groups)
         self.place_of = {layer: (g, i) for g, group in enumerate(groups) for i, layer in enumerate(group.layers)}
@@ -38,6 +45,11 @@ class KvCache:
         """Held for a moment, while units change hands."""
         self._pool = BlockPool(blocks * self.layers)
         self._tables: dict[str, BlockTable] = {}
+        self.encoded_tokens = encoded_tokens
+        self._encoded: dict[str, BlockTable] = {}
+        """Where keys and values of its encoded rows lie, by request."""
+        self.attending: set[str] = set()
+        """Requests whose encoded rows are there."""
         shape = (self._pool.units, BLOCK_TOKENS, kv_heads, head_dim)
         # Written to, not `torch.zeros`: a CPU's memory is there from now on, and not found missing under load.
         self.keys = torch.empty(shape, dtype=like.dtype, device=like.device).zero_()
@@ -76,6 +88,7 @@ class KvCache:
             for request in batch.requests:
                 table = self._tables.setdefault(request.id, BlockTable(self.groups))
                 table.grow(request.position + request.tokens, self._pool)
+                self._make_room_for_encoded(request.id)
 
     def advance(self, batch: StepBatch) -> None:
         """Count the tokens of a step that is over as cached."""
@@ -87,18 +100,24 @@ class KvCache:
         """Room for `tokens` tokens that will be imported. Raises OutOfKvBlocksError, taking nothing."""
         table = BlockTable(self.groups)
         table.tokens = tokens
-        needed = table.units_to_reach(tokens)
+        needed = table.units_to_reach(tokens) + BlockTable(self.groups).units_to_reach(self.encoded_tokens)
         with self._changing:
             if needed > self._pool.free:
                 raise OutOfKvBlocksError(needed, self._pool.free)
             table.grow(tokens, self._pool)
             self._tables[request_id] = table
+            self._make_room_for_encoded(request_id)
 
     def free(self, request_id: str) -> None:
         with self._changing:
-            table = self._tables.pop(request_id, None)
-            if table:
-                table.release(self._pool)
+            self.attending.discard(request_id)
+            for table in (self._tables.pop(request_id, None), self._encoded.pop(request_id, None)):
+                if table:
+                    table.release(self._pool)
+
+    def encoded_units(self, request_id: str) -> torch.Tensor:
+        """(blocks, layers) units of the request's encoded rows."""
+        return self._encoded[request_id].blocks[0].units
 
     def slots(self, request_id: str, layer: int, first_token: int, tokens: int) -> torch.Tensor:
         """(tokens,) places of consecutive tokens in one held layer, in `flat_keys` and `flat_values`."""
@@ -133,4 +152,11 @@ class KvCache:
             self._tables.get(request.id, empty).units_to_reach(request.position + request.tokens)
             for request in batch.requests
         )
+        new = sum(request.id not in self._encoded for request in batch.requests)
+        needed += new * empty.units_to_reach(self.encoded_tokens)
         return max(0, needed - self._pool.free)
+
+    def _make_room_for_encoded(self, request_id: str) -> None:
+        if self.encoded_tokens and request_id not in self._encoded:
+            table = self._encoded[request_id] = BlockTable(self.groups)
+            table.grow(self.encoded_tokens, self._pool)

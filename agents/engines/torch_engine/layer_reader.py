@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from agents.engines.torch_engine.linear import Linear, Projection, packed
-from agents.engines.torch_engine.norm import RmsNorm
+from agents.engines.torch_engine.norm import LayerNorm, RmsNorm
 from agents.engines.torch_engine.quantised_linear import quantised_linear
 from agents.engines.torch_engine.quantised_matrix import QuantisedMatrix
 from agents.engines.torch_engine.quantised_reader import LooseMatrix, read_quantised
@@ -170,6 +170,9 @@ class LayerReader:
         """A projection that every shard holds."""
         weight = self.tensor(f"{name}.weight", (rows, columns))
         return packed(weight, self.tensor(f"{name}.bias", (rows,)) if bias else None)
+
+    def layer_norm(self, name: str, size: int, epsilon: float) -> LayerNorm:
+        return LayerNorm(self.tensor(f"{name}.weight", (size,)), self.tensor(f"{name}.bias", (size,)), epsilon)
 
     def norm(self, name: str, size: int, epsilon: float, late_cast: bool) -> RmsNorm:
         return RmsNorm(self.tensor(f"{name}.weight", (size,)), epsilon, late_cast)

@@ -10,10 +10,10 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import DecoderConfig
 from agents.engines.torch_engine.shard import WHOLE, Shard
-from agents.engines.torch_engine.stage_weights import EMBEDDING, HEAD, NORM, layer_prefix
+from agents.engines.torch_engine.stage_weights import EMBEDDING, HEAD, NORM, POSITIONS, layer_prefix
 from agents.weights.checkpoint import Checkpoint
 
-REPLICATED = ("norm", "router", "mlp.gate.")
+REPLICATED = ("norm", "router", "mlp.gate.", POSITIONS)
 """Parts of the names of tensors that every shard holds whole."""
 KEPT_AS_STORED = (
     *("_blocks", "_scales", ".scales", ".qweight", ".qzeros", ".weight_packed", ".weight_zero_point"),
@@ -61,7 +61,10 @@ def memory_need(
     names = [name for name in checkpoint.names if name.startswith(prefixes)]
     if held.first or (held.last and config.tied_embeddings):
         names.append(EMBEDDING)
+    if held.first and config.is_whisper:
+        names.append(POSITIONS)
     if held.last:
+        names += [f"{NORM}.bias"] if config.is_whisper else []
         names += [f"{NORM}.weight"] if config.tied_embeddings else [f"{NORM}.weight", HEAD]
     weights = sum(_held_bytes(checkpoint, name, dtype, shard, config) for name in names)
     kv_heads = shard.kv_heads(config.kv_heads)

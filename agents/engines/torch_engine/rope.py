@@ -1,7 +1,7 @@
 """Rotary position embedding, with the scalings that published models use."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -20,10 +20,14 @@ class Rope:
     """(rotated / 2,) radians a token."""
     attention_factor: float
     """Multiplies cosine and sine (YaRN's temperature); 1 otherwise."""
+    axis_of: tuple[int, ...] = ()
+    """(rotated / 2,): which of a token's three positions turns each pair, where it has three (Wang et al. 2024)."""
 
     def tables(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(tokens,) positions → cosine and sine, each (tokens, 1, rotated / 2) fp32, broadcast over heads."""
-        angles = positions.to(torch.float32)[:, None, None] * _on_device(self.inverse_frequencies, positions.device)
+        """(tokens,) positions, or (tokens, 3) with `axis_of` → cosine and sine, each (tokens, 1, rotated / 2) fp32,
+        broadcast over heads. One position is short for three that are equal."""
+        at = positions[:, None] if positions.dim() == 1 else positions[:, list(self.axis_of)]
+        angles = at.to(torch.float32)[:, None, :] * _on_device(self.inverse_frequencies, positions.device)
         return angles.cos() * self.attention_factor, angles.sin() * self.attention_factor
 
 
@@ -40,9 +44,17 @@ def rotate(heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> tor
     return torch.cat((low * cosine - high * sine, high * cosine + low * sine, kept), dim=-1)
 
 
-def rope_of(fields: Fields, head_dim: int, context_tokens: int, rotates_parts: bool = False) -> Rope:
+def no_rope(head_dim: int) -> Rope:
+    """Nothing turns: for models that add learned positions to their embeddings."""
+    return Rope((0.0,) * (head_dim // 2), 1.0)
+
+
+def rope_of(
+    fields: Fields, head_dim: int, context_tokens: int, rotates_parts: bool = False, has_axes: bool = False
+) -> Rope:
     """Reads `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before). `rotates_parts`: the family
-    may leave the last dimensions of a head as they are (`partial_rotary_factor`).
+    may leave the last dimensions of a head as they are (`partial_rotary_factor`); `has_axes`: its tokens have three
+    positions, each of which turns some pairs (`mrope_section`).
 
     Raises UnsupportedModelError for a scaling not in KINDS.
     """
@@ -56,8 +68,8 @@ def rope_of(fields: Fields, head_dim: int, context_tokens: int, rotates_parts: b
         raise UnsupportedModelError("partial_rotary_factor", f"rotating {partial} of a head is not known")
     kind = scaling.text("rope_type", scaling.text("type", "default"))
     plain = theta ** -(torch.arange(0, rotated, 2, dtype=torch.int64).to(torch.float32) / rotated)
-    if kind == "default":
-        return _rope(plain)
+    if kind == "default" or has_axes:
+        return replace(_rope(plain), axis_of=_axes(scaling, kind, rotated // 2) if has_axes else ())
     if kind == "linear":
         return _rope(plain / _number(scaling, "factor"))
     if kind == "llama3":
@@ -70,6 +82,16 @@ def rope_of(fields: Fields, head_dim: int, context_tokens: int, rotates_parts: b
     if kind == "frequency_factors":
         return _rope(plain / torch.tensor(scaling.raw["factors"], dtype=torch.float32))
     raise UnsupportedModelError(f"{scaling.prefix}rope_type", f"{kind!r} is not known: {', '.join(KINDS)}")
+
+
+def _axes(scaling: Fields, kind: str, pairs: int) -> tuple[int, ...]:
+    """Consecutive pairs for frames, rows and columns, as many of each as `mrope_section` says."""
+    if kind not in ("default", "mrope"):
+        raise UnsupportedModelError(f"{scaling.prefix}rope_type", f"{kind!r} is not known with three positions")
+    sections = scaling.integers("mrope_section", limit=3)
+    if len(sections) != 3 or sum(sections) != pairs or scaling.flag("mrope_interleaved", default=False):
+        raise UnsupportedModelError(f"{scaling.prefix}mrope_section", f"must be three numbers that add up to {pairs}")
+    return tuple(axis for axis, count in enumerate(sections) for _ in range(count))
 
 
 def _rope(frequencies: torch.Tensor, attention_factor: float = 1.0) -> Rope:

@@ -1,9 +1,12 @@
 """Commands of a sharded stage's first rank to the others, and their answers: msgpack with raw tensor bytes."""
 
+from dataclasses import replace
+
 import msgspec
 import torch
 
 from agents.engines.batch import StepBatch
+from agents.engines.given_rows import NOTHING_GIVEN, EmbeddedRows, EncodedRows, GivenRows
 from agents.engines.kv_part import KvPart
 
 
@@ -28,7 +31,26 @@ class PackedTensor(msgspec.Struct, array_like=True, frozen=True):
 
 class Step(msgspec.Struct, tag=True, frozen=True):
     batch: StepBatch
+    """Without what is given, which follows."""
     rows: PackedTensor
+    embedded: tuple[tuple[str, int, PackedTensor], ...] = ()
+    encoded: tuple[tuple[str, PackedTensor], ...] = ()
+
+    def whole_batch(self) -> StepBatch:
+        """Return the batch with the rows that were given with it."""
+        embedded = tuple(EmbeddedRows(name, position, rows.tensor()) for name, position, rows in self.embedded)
+        encoded = tuple(EncodedRows(name, rows.tensor()) for name, rows in self.encoded)
+        return replace(self.batch, given=GivenRows(embedded, encoded)) if embedded or encoded else self.batch
+
+
+def step_command(batch: StepBatch, rows: torch.Tensor) -> Step:
+    """The command to take a step, with all that an engine is given for it."""
+    return Step(
+        replace(batch, given=NOTHING_GIVEN),
+        PackedTensor.of(rows),
+        tuple((each.request_id, each.position, PackedTensor.of(each.rows)) for each in batch.given.embedded),
+        tuple((each.request_id, PackedTensor.of(each.rows)) for each in batch.given.encoded),
+    )
 
 
 class Free(msgspec.Struct, tag=True, frozen=True):

@@ -134,8 +134,8 @@ def run_rank(plan: ShardPlan, rank: int, leader: Connection, copies: Connection)
 
 def _obey(engine: TorchEngine, command: Command) -> None:
     match command:
-        case Step(batch, rows):
-            engine.step(batch, rows.tensor())
+        case Step(rows=rows):
+            engine.step(command.whole_batch(), rows.tensor())
         case Free(request_id):
             engine.free(request_id)
         case Reserve(request_id, tokens):

@@ -19,9 +19,10 @@ from agents.engines.protocol import Wrote
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.engines.torch_engine.engine import TorchEngine
 from agents.engines.torch_engine.shard import kv_heads_of
-from agents.engines.torch_engine.shard_commands import Command, Free, PackedTensor, Reserve, Step, encode
+from agents.engines.torch_engine.shard_commands import Command, Free, Reserve, encode, step_command
 from agents.engines.torch_engine.shard_rank import ShardRank
 from agents.engines.torch_engine.shard_worker import ReplicaPlan, ShardPlan, load_rank
 from agents.weights.source import open_checkpoint
@@ -71,7 +72,7 @@ def load_sharded_engine(
             raise
     facts = replace(
         local.facts,
-        kv_heads=decoder_config(open_checkpoint(checkpoint).config).kv_heads,
+        kv_heads=decoder_config(decoder_part(open_checkpoint(checkpoint)).config).kv_heads,
         loaded_bytes=stored_bytes,
         load_s=time.perf_counter() - start,
     )
@@ -100,7 +101,7 @@ class ShardedEngine:
         return self._local.kv_blocks_short(batch)
 
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
-        with self._told(Step(batch, PackedTensor.of(rows))):
+        with self._told(step_command(batch, rows)):
             try:
                 return self._local.step(batch, rows)
             except RuntimeError as error:  # a sum with a rank that is gone

@@ -13,12 +13,15 @@ from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_experts
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.linear import Linear, Projection, packed, packs
+from agents.engines.torch_engine.norm import Norm
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.vocabulary import Embedding, LanguageHead, StoredRows, VocabularyPart
+from agents.engines.torch_engine.whisper_layers import whisper_layer
 from agents.weights.checkpoint import Checkpoint
 
 EMBEDDING = "model.embed_tokens.weight"
 NORM = "model.norm"
+POSITIONS = "model.embed_positions.weight"
 HEAD = "lm_head.weight"
 
 
@@ -60,12 +63,17 @@ def read_stage(
     embedding, projection = _embedding(reader, config, held, part)
     head = None
     if held.last:
-        norm = reader.norm(
-            NORM.removesuffix(".weight"), config.hidden_size, config.norm_epsilon, config.family == "gpt_oss"
-        )
+        norm: Norm
+        if config.is_whisper:
+            norm = reader.layer_norm(NORM, config.hidden_size, config.norm_epsilon)
+        else:
+            norm = reader.norm(NORM, config.hidden_size, config.norm_epsilon, config.family == "gpt_oss")
         head = LanguageHead(norm, projection or packed(reader.tokens(HEAD, matrix)), part)
     layers = tuple(_layer(reader.under(layer_prefix(i)), config) for i in range(held.first_layer, held.end))
-    return DecoderStage(embedding, layers, head, config.rope, dtype, shard.exchange)
+    learned = None
+    if held.first and config.is_whisper:
+        learned = reader.tensor(POSITIONS, (config.max_context_tokens, config.hidden_size))
+    return DecoderStage(embedding, layers, head, config.rope, dtype, shard.exchange, learned)
 
 
 def _embedding(
@@ -86,6 +94,8 @@ def _embedding(
 
 
 def _layer(reader: LayerReader, config: DecoderConfig) -> DecoderLayer:
+    if config.is_whisper:
+        return whisper_layer(reader, config)
     late_cast = config.family == "gpt_oss"
     norms = [
         reader.norm(name, config.hidden_size, config.norm_epsilon, late_cast)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from agents.engines.torch_engine.linear import Linear
-from agents.engines.torch_engine.norm import RmsNorm
+from agents.engines.torch_engine.norm import Norm
 from agents.weights.checkpoint import Checkpoint
 
 
@@ -61,7 +61,7 @@ class Embedding:
 class LanguageHead:
     """Norm and projection to logits that follow the model's last layer."""
 
-    norm: RmsNorm
+    norm: Norm
     projection: Linear
     """Onto the held tokens."""
     part: VocabularyPart

@@ -11,7 +11,7 @@ from vllm.platforms import current_platform
 from vllm.sequence import IntermediateTensors
 
 from agents.engines.batch import StepBatch
-from agents.engines.checks import check_batch, check_new, check_part, check_part_shape
+from agents.engines.checks import check_batch, check_given, check_new, check_part, check_part_shape
 from agents.engines.errors import EngineError
 from agents.engines.grammars import Vocabulary, vocabulary_of
 from agents.engines.kv_part import KvPart
@@ -97,6 +97,7 @@ class VllmStageEngine:
     @torch.inference_mode()
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
         check_batch(self.facts, batch, rows, self._blocks.tokens)
+        check_given(self.facts, batch, ())
         if self.facts.held.last:
             self._ruled.begin(batch, self.facts.device)
         self._blocks.grow(batch)

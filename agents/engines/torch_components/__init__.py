@@ -1,0 +1,1 @@
+"""Encoders by torch's operations."""
