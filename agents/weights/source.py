@@ -3,15 +3,22 @@
 from pathlib import Path
 
 from agents.weights.checksums import digest, write_checksums
+from agents.weights.ctranslate2_checkpoint import MODEL, Ctranslate2Checkpoint
 from agents.weights.errors import MissingWeightsError
 from agents.weights.gguf_checkpoint import GgufCheckpoint
+from agents.weights.onnx_checkpoint import SUFFIX, OnnxCheckpoint
 from agents.weights.safetensors_checkpoint import CONFIG, SafetensorsCheckpoint
 
+StoredCheckpoint = SafetensorsCheckpoint | GgufCheckpoint | Ctranslate2Checkpoint | OnnxCheckpoint
 
-def open_checkpoint(path: Path) -> SafetensorsCheckpoint | GgufCheckpoint:
-    """The checkpoint at `path`: a GGUF file, a folder with one, or a folder with config.json and safetensors."""
+
+def open_checkpoint(path: Path) -> StoredCheckpoint:
+    """The checkpoint at `path`: a GGUF or ONNX file, a folder with a GGUF file, one with config.json and safetensors,
+    or one with a model of CTranslate2."""
     if path.is_file():
-        return GgufCheckpoint(path)
+        return OnnxCheckpoint(path) if path.suffix == SUFFIX else GgufCheckpoint(path)
+    if (path / MODEL).is_file():
+        return Ctranslate2Checkpoint(path)
     if (path / CONFIG).is_file():
         return SafetensorsCheckpoint(path)
     files = sorted(path.glob("*.gguf"))
