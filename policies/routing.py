@@ -9,12 +9,16 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import accumulate, product
 
 from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from policies.smooth_wrr import SmoothWrr
+from templates_lib.sources.graph_record import DISPATCH
 
 _NOBODY: frozenset[str] = frozenset()
+_DRAW_BYTES = 6
+"""Of a hash: fewer bits than a float of [0, 1) tells apart."""
 Place = tuple[str, str]
 """Zone and work class."""
 
@@ -110,11 +114,13 @@ class ModelRouter:
         other._picks = {place: picks.twin() for place, picks in self._picks.items()}
         return other
 
-    def choose(self, unusable: Collection[str] = _NOBODY, draw: float | None = None) -> ChosenRoute | None:
-        """A route and a member for each leg; None when `unusable` member ids leave no way to serve.
+    def choose(self, unusable: Collection[str] = _NOBODY, request_id: str | None = None) -> ChosenRoute | None:  # noqa: ARG002
+        """A route and a member for each leg; None when `unusable` member ids leave no way to serve. All take turns,
+        whatever the id of the request."""
+        return self._chosen(unusable, None)
 
-        `draw`: of [0, 1), decides the route and its zones; None: they take turns.
-        """
+    def _chosen(self, unusable: Collection[str], draw: float | None) -> ChosenRoute | None:
+        """`draw`: of [0, 1), decides the route and its zones; None: they take turns."""
         ways = self._ways(unusable)
         if ways.tier < 0:
             return None
@@ -151,6 +157,29 @@ class ModelRouter:
                 shares = zip(free, accumulate(tier.options[key].requests_per_s for key in free), strict=True)
                 return _Ways(unusable, number, blocked, places, skipped, tuple(shares))
         return _Ways(unusable, -1, _NOBODY, {}, skipped)
+
+
+class PathRouter(ModelRouter):
+    """Takes the route and its zones by the planned split as a function of the request's id (request-static routing of
+    Cornserve, section 5.3), and members in turn: a request that is routed again, after a lost leg or by another
+    gateway, takes the same route while it is open."""
+
+    def __init__(self, model: RoutedModel) -> None:
+        self._unnamed = 0
+        super().__init__(model)
+
+    def choose(self, unusable: Collection[str] = _NOBODY, request_id: str | None = None) -> ChosenRoute | None:
+        """`request_id`: None in simulations, where requests have the number of the choice."""
+        if request_id is None:
+            self._unnamed += 1
+            request_id = f"{self.model.id} {self._unnamed}"
+        return self._chosen(unusable, path_draw(request_id))
+
+
+def path_draw(request_id: str) -> float:
+    """Return where in [0, 1) a request falls among the routes of its type."""
+    digest = blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=_DRAW_BYTES).digest()
+    return int.from_bytes(digest, "big") / (1 << (8 * _DRAW_BYTES))
 
 
 class _Tier:
@@ -199,7 +228,9 @@ def _possible(model: RoutedModel, rates: Mapping[Place, float]) -> tuple[list[_O
 
 BY_SLACK = "slack-v1"
 """The policy of `policies.slack`. What of it a router decides by itself, where no queue is asked, is as in `wrr-v1`."""
-ROUTING_POLICIES = {"wrr-v1": ModelRouter, BY_SLACK: ModelRouter}
+BY_ID = DISPATCH
+"""The policy that templates of any-to-any models name: `PathRouter`."""
+ROUTING_POLICIES = {"wrr-v1": ModelRouter, BY_SLACK: ModelRouter, BY_ID: PathRouter}
 """The registry of routing policies: what chooses members, by the name that a model's table gives
 (`RoutedModel.policy`) and under which capacity is certified."""
 

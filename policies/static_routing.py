@@ -1,19 +1,14 @@
 """Request-static routing of any-to-any models (Cornserve, section 5.3): a request's type, then its path by the planned
-split, then a member for each leg by smooth round-robin.
-
-The path is a function of the request's id: a request that is routed again, after a lost leg or by another gateway,
-takes the same path while it is open. Members are asked nothing, so that a choice costs a hash and a search.
+split (`PathRouter`), then a member for each leg by smooth round-robin. Members are asked nothing, so that a choice
+costs a hash and a search.
 """
 
 from collections.abc import Collection, Mapping
-from hashlib import blake2b
 
-from policies.routing import ChosenRoute, ModelRouter
+from policies.routing import ChosenRoute, PathRouter
 from policies.routing_table import RoutedModel
 
 _NOBODY: frozenset[str] = frozenset()
-_DRAW_BYTES = 6
-"""Of a hash: fewer bits than a float of [0, 1) tells apart."""
 
 
 class StaticRouter:
@@ -21,14 +16,14 @@ class StaticRouter:
 
     def __init__(self, types: Mapping[str, RoutedModel]) -> None:
         """`types`: request types of the app, each a model of the routing table (`serving_id`)."""
-        self._routers: dict[str, ModelRouter] = {}
+        self._routers: dict[str, PathRouter] = {}
         self.update(types)
 
     def update(self, types: Mapping[str, RoutedModel]) -> None:
         """Take a new table; what the members of the old one have had counts on."""
         before, self._routers = self._routers, {}
         for name, model in types.items():
-            router = self._routers[name] = before.get(name) or ModelRouter(model)
+            router = self._routers[name] = before.get(name) or PathRouter(model)
             if router.model is not model:
                 router.update(model)
 
@@ -37,10 +32,4 @@ class StaticRouter:
         LookupError for a type that the plan does not serve."""
         if (router := self._routers.get(request_type)) is None:
             raise LookupError(f"the plan serves no {request_type!r}; it serves {', '.join(self._routers) or 'nothing'}")
-        return router.choose(unusable, path_draw(request_id))
-
-
-def path_draw(request_id: str) -> float:
-    """Return where in [0, 1) a request falls among the paths of its type."""
-    digest = blake2b(request_id.encode(), digest_size=_DRAW_BYTES).digest()
-    return int.from_bytes(digest, "big") / (1 << (8 * _DRAW_BYTES))
+        return router.choose(unusable, request_id)

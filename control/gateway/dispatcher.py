@@ -227,7 +227,8 @@ class Dispatcher:
             queue.join(call)
             return
         while model is not None:
-            chosen = model.router.choose(model.closed | call.avoided if call.avoided else model.closed)
+            closed = model.closed | call.avoided if call.avoided else model.closed
+            chosen = model.router.choose(closed, call.asked.request)
             if chosen is None:
                 break
             if self._send(call, chosen, model.parts[chosen.route.id]):

@@ -1,14 +1,15 @@
 """Request-static routing: the type, then the path that a request's id draws by the split, then members in turn."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.routing import ChosenRoute
+from policies.routing import ChosenRoute, PathRouter, path_draw, router_of
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
-from policies.static_routing import StaticRouter, path_draw
+from policies.static_routing import StaticRouter
 from templates_lib.values.work import Edge, Unit
 
 VISION, LANGUAGE, BOTH = "vl/vision", "vl/language", "vl/vision+language/image"
@@ -71,6 +72,15 @@ def test_a_path_that_is_closed_is_left_and_taken_again_when_it_is_open() -> None
     assert {chosen(router.choose("image", each, {"w1"}))[0] for each in REQUESTS[:200]} == {"vl/image/apart"}
     assert [chosen(router.choose("image", each))[0] for each in REQUESTS[:200]] == before
     assert router.choose("image", "one", {member.id for member in MEMBERS}) is None
+
+
+def test_the_policy_is_named_by_the_table_and_its_twin_chooses_the_same() -> None:
+    router = router_of(replace(TYPES["image"], policy="request-static-v1"))
+    assert isinstance(router, PathRouter)
+    taken = Counter(chosen(router.choose())[0] for _ in range(5_000))
+    assert taken["vl/image/apart"] / 5_000 == pytest.approx(0.7, abs=0.03)
+    twin = router.twin()
+    assert [chosen(twin.choose()) for _ in range(50)] == [chosen(router.choose()) for _ in range(50)]
 
 
 def test_a_type_that_the_plan_does_not_serve_is_an_error_with_those_it_serves() -> None:

@@ -13,6 +13,7 @@ from control.fleet.routing import routed_route
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import InstanceLife
 from control.simulator.serving.zoneless_flows import anywhere
+from policies.routing import BY_ID
 from policies.routing_table import RoutedInstance, RoutedModel
 from templates_lib.apps.app import serving_id
 from templates_lib.apps.app_work import AppWork, Replica
@@ -21,9 +22,6 @@ from templates_lib.cost.estimated import usable_bytes_per_s
 from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.plan import Plan
 from templates_lib.values.work import Route
-
-DISPATCH = "wrr-v1"
-"""Stands for `request-static-v1`: paths by planned shares, members by smooth round-robin."""
 
 
 def executor_lives(name: str, wanted: Target, work: AppWork) -> Iterator[InstanceLife]:
@@ -69,7 +67,7 @@ def routed_app(
             continue
         classes = {leg.work_class for route in routed for leg in route.legs}
         able = tuple(member for member in members if not classes.isdisjoint(member.units_per_s))
-        model = RoutedModel(serving_id(work.app.name, kind.name), routed, able, DISPATCH, None)
+        model = RoutedModel(serving_id(work.app.name, kind.name), routed, able, BY_ID, None)
         yield anywhere(model, plan.flows)
 
 
