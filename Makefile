@@ -1,12 +1,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
+SKYPILOT_VENV ?= .venv-skypilot
 TERRAFORM_VENV ?= .venv-terraform
 IAC_VENV ?= .venv-iac
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: up plan install clouds web wheel vllm-env vllm-lock terraform-provider iac-env check test test-slow
+.PHONY: up plan install clouds web wheel vllm-env skypilot-env vllm-lock terraform-provider iac-env check test test-slow
 
 up: $(VENV)/.installed-up web  ## serve a small model from this machine
 	$(BIN)/medley up
@@ -70,6 +71,16 @@ wheel: web  ## a wheel with the console, in dist/: until it is published, `pip i
 	rm -rf build dist
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	sha256sum dist/*.whl
+
+skypilot-env: $(SKYPILOT_VENV)/.installed-skypilot  ## what SkyPilot installs on machines, for the tests that walk a whole launch
+
+# As SkyPilot 0.14.1 does on a machine: itself, and Ray, which starts its jobs (sky/skylet/constants.py); this Ray has wheels
+# for Python up to 3.11
+$(SKYPILOT_VENV)/.installed-skypilot: Makefile
+	$(PYTHON) -m venv $(SKYPILOT_VENV)
+	$(SKYPILOT_VENV)/bin/pip install --quiet --disable-pip-version-check 'skypilot==0.14.1' 'ray[default]==2.9.3' \
+		'setuptools>=65,<70' 'click>=8.1,<8.2'
+	touch $@
 
 vllm-env: $(VLLM_VENV)/.installed-vllm  ## vLLM for CPUs, in an environment of its own (3.4 GB)
 

@@ -98,6 +98,7 @@ def _can_bind(address: str) -> bool:
 
 LONGEST = (
     "chaos/test_chaos.py",
+    "control/cloud/test_whole_way.py",
     "e2e/test_reconcile_command.py",
     "terraform/test_image.py",
     "control/cloud/test_skypilot.py",

@@ -81,16 +81,20 @@ class WorldSite:
 
 
 @contextmanager
-def world_home(root: Path, refused: Mapping[str, str] | None = None) -> Iterator[tuple[WorldHome, World]]:
-    """`refused`: cloud → why its credentials do not do. Nothing that is started in it is left."""
+def world_home(
+    root: Path, refused: Mapping[str, str] | None = None, **machines: Any
+) -> Iterator[tuple[WorldHome, World]]:
+    """`refused`: cloud → why its credentials do not do; `machines`: how they are (`LocalClouds`). Nothing that is
+    started in it is left."""
     aws = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     aws.start()
     host, port = aws.get_host_and_port()
-    home, world = WorldHome(root / "skypilot", "me", f"http://{host}:{port}"), World(root / "world")
+    home = WorldHome(root / "skypilot", "me", f"http://{host}:{port}")
+    world = World(root / "world", machines.get("networked", False))
     home.create()
     plugin = {
         "class": "tests.control.cloud.skypilot_world.plugin.LocalClouds",
-        "parameters": {"world": str(world.root), "refused": dict(refused or {})},
+        "parameters": {"world": str(world.root), "refused": dict(refused or {}), **machines},
     }
     (home.path / "plugins.yaml").write_text(json.dumps({"plugins": [plugin]}))
     try:
@@ -104,10 +108,12 @@ def world_home(root: Path, refused: Mapping[str, str] | None = None) -> Iterator
 
 
 @contextmanager
-def world_site(root: Path, refused: Mapping[str, str] | None = None) -> Iterator[WorldSite]:
+def world_site(
+    root: Path, refused: Mapping[str, str] | None = None, settings: SkyPilotSettings = SETTINGS, **machines: Any
+) -> Iterator[WorldSite]:
     """As `world_home`, in use."""
-    with world_home(root, refused) as (home, world):
-        site = SkyPilotSite(home, SETTINGS, lambda: OFFERS)
+    with world_home(root, refused, **machines) as (home, world):
+        site = SkyPilotSite(home, settings, lambda: OFFERS)
         try:
             site.cloud("gcp").list({}, START)  # the first call tells SkyPilot of the offers
             yield WorldSite(home, world, site)

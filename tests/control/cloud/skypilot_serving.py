@@ -1,4 +1,4 @@
-"""A node that SkyPilot boots installs our agent, registers, and serves tokens of SmolLM2."""
+"""A pod that SkyPilot boots installs our agent, registers, and serves tokens of SmolLM2 at a port that is published."""
 
 import asyncio
 import time
@@ -23,6 +23,7 @@ from templates_lib.values.placement import ONLY
 from tests.agents.node.sites import until
 from tests.agents.stage.instances import Gateway
 from tests.control.cloud.skypilot_harness import OFFERS, SkyPilotHarness
+from tests.control.cloud.skypilot_world.world import PUBLIC
 from tests.control.executor.fleets import fleet
 from tests.control.lifecycle.worlds import START, driven
 
@@ -64,6 +65,7 @@ def answer(skypilot: SkyPilotHarness, database: Database, asked: str) -> str:
             assert report is not None
             said = report.of(ONLY).scheduler
             assert said is not None
+            assert said.endpoint.startswith(f"tcp://{PUBLIC}:")
             addresses = {"endpoint": said.endpoint, "public_key": said.public_key}
             async with Gateway(SimpleNamespace(addresses=addresses, gateway=gateway)) as client:
                 client.send(Generate(1, "r1", "smollm2", prompt, (), 8, (), Sampling(0.0, 1.0, 0, 0), 600.0))
@@ -75,5 +77,5 @@ def answer(skypilot: SkyPilotHarness, database: Database, asked: str) -> str:
             hub.close()
 
     said = asyncio.run(scenario())
-    medley.executor.give_back(skypilot.cloud().list({}, START)[0].name, "gcp")
+    medley.executor.give_back(skypilot.cloud().list({}, START)[0].name, skypilot.name)
     return said

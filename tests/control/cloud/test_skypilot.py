@@ -106,9 +106,15 @@ class TestContract(Contract):
         return skypilot
 
 
-def test_a_node_serves_tokens_of_a_real_model(skypilot: SkyPilotHarness, database: Database) -> None:
-    assert "Paris" in answer(skypilot, database, "The capital of France is")
-    assert skypilot.site.world.machines() == []
+def test_a_node_in_no_network_serves_tokens_of_a_real_model_at_a_published_port(
+    skypilot_site: WorldSite, database: Database
+) -> None:
+    pods = skypilot_site.harness("runpod")
+    try:
+        assert "Paris" in answer(pods, database, "The capital of France is")
+    finally:
+        pods.end()
+    assert skypilot_site.world.machines() == []
 
 
 def test_three_clouds_rent_at_once_and_each_lists_its_own(skypilot_site: WorldSite) -> None:

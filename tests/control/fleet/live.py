@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from agents.channels.keys import KeyPair
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
+from control.cloud.port import Cloud
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
@@ -74,13 +76,24 @@ class Place:
     """Of the command of a node, such as what runs it in a network of its own."""
     node_environment: dict[str, str] = field(default_factory=dict)
     lost_after_s: float = LOST_AFTER_S
+    in_flight: timedelta = timedelta(seconds=15)
 
     @property
     def table(self) -> Path:
         return self.folder / "table.json"
 
-    def cloud(self) -> LocalCloud:
+    def cloud(self) -> Cloud:
         return LocalCloud(self.folder / "cloud", self.kinds)
+
+    def start(self, hub: Hub) -> NodeStart:
+        """What nodes run."""
+        agent = (sys.executable, *self.agent(hub), "--home", str(self.folder / "nodes"))
+        return NodeStart((*self.prefix, *agent), self.node_environment)
+
+    def agent(self, hub: Hub) -> tuple[str, ...]:
+        """Arguments of the interpreter for an agent of this hub."""
+        where = ("--hub", hub.endpoint, "--registry", hub.registry_endpoint)
+        return ("-m", "agents.node", *where, f"--control-key={self.keys.public}")
 
     def offers(self) -> tuple[Offer, ...]:
         """One device is a whole node of its kind."""
@@ -116,7 +129,7 @@ class ControlPlane(NoObserver):
         components: tuple[str, ...] = (),
     ) -> None:
         """`models`: a text model named chat where nothing else is said. `components`: of executors, beside those."""
-        self.place = place
+        self.place, self._cloud = place, place.cloud()
         self.steps: list[PastTransition] = []
         database, now = place.database, lambda: datetime.now(UTC)
         served = {"chat": place.text_model("chat")} if models is None else models
@@ -125,12 +138,12 @@ class ControlPlane(NoObserver):
         self.stores = FleetStores(
             PostgresInstances(database),
             PostgresNodes(database),
-            NodeExecutor(PostgresIntents(database), {"local": place.cloud()}, "live", now),
+            NodeExecutor(PostgresIntents(database), {self._cloud.name: self._cloud}, "live", now),
         )
         self.board = Board({place.gateway_key: "gateway"}, place.lost_after_s, time.monotonic())
         publisher, self.effects = Publisher(place.table, PostgresApiTokens(database), now), ThreadEffects()
         publisher.serve("live", Routing(plan, served))
-        settings = KeeperSettings(0.5, timedelta(seconds=15))
+        settings = KeeperSettings(0.5, place.in_flight)
         self.keeper = Keeper(self.stores, self.board, self.effects, publisher.publish, settings)
         self.keeper.observer = self
         self.keeper.expect(publisher.addresses)
@@ -152,11 +165,7 @@ class ControlPlane(NoObserver):
         await asyncio.to_thread(self.keeper.load)
         self.hub = Hub(*place.bound, place.keys, agent_keys, agent_keys.living(), self.board, lambda: datetime.now(UTC))
         place.bound = self.hub.endpoint, self.hub.registry_endpoint
-        where = ("--hub", self.hub.endpoint, "--registry", self.hub.registry_endpoint)
-        agent = (sys.executable, "-m", "agents.node", *where, f"--control-key={place.keys.public}")
-        command = (*place.prefix, *agent, "--home", str(place.folder / "nodes"))
-        start = NodeStart(command, place.node_environment)
-        self.keeper.keep(replace(self._order, starts={"local": start}))
+        self.keeper.keep(replace(self._order, starts={self._cloud.name: place.start(self.hub)}))
         self.running = asyncio.create_task(run(self.keeper, self.hub, 0.05))
 
     async def kill(self) -> None:
@@ -183,17 +192,24 @@ class ControlPlane(NoObserver):
             await self.running
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():
-                if self.running.done():
-                    self.running.result()
-                await asyncio.sleep(0.02)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not condition():
+                    if self.running.done():
+                        self.running.result()
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            pytest.fail("\n".join((f"not within {PATIENCE_S:.0f} s; steps so far:", *map(str, self.steps))))
 
     async def until_ready(self, *, but: str = "") -> str:
         """Id of the instance that is ready, once there is one that is not `but`."""
         await self.until(lambda: self.keeper.ready - {but})
         (instance,) = self.keeper.ready - {but}
         return instance
+
+    def launch_no_more(self) -> None:
+        """Keep what there is, and replace nothing that fails."""
+        self.keeper.keep(replace(self._order, starts={}))
 
     def reasons(self, state: str) -> list[str]:
         return [step.reason for step in self.steps if step.to_state == state]

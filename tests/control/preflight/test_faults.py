@@ -370,6 +370,11 @@ UNPACKED: Mapping[str, tuple[str, Callable[[Path], str]]] = {
         "no gateway reaches it",
         of_agent("node: this node's cloud has published none of the ports 7600, so that no gateway reaches it"),
     ),
+    "agent-breaks-off": (
+        "libcuda.so.1",
+        of_agent("ImportError: libcuda.so.1\nERROR: Job 1 failed with return code list: [1]"),
+    ),
+    "agent-killed": ("[137]", of_agent("ERROR: Job 1 failed with return code list: [137]")),
     "address-not-of-node": ("Cannot assign", of_agent("node: [Errno 99] Cannot assign requested address")),
 }  # fmt: skip
 """Fault of a node that is up → what its instance's reason says, and what puts it into the node's log."""

@@ -1,14 +1,16 @@
 """A plugin for SkyPilot's API server: AWS, GCP and RunPod whose machines are processes of this machine.
 
 Replaced are the checks of credentials and the creation of machines, with what looks at and ends such machines;
-SkyPilot's optimiser, backend, copying of files, status and teardown are its own; its runtime (Ray) is left out, and the
-machine itself runs what SkyPilot would have it run. `PATCHED` is the whole list.
+SkyPilot's optimiser, backend, copying of files, status and teardown are its own. Its runtime (Ray and its job queue) is
+left out, and the machine itself runs what SkyPilot would have it run, unless the machines' image has it: then SkyPilot
+starts it there, and hands it the node's set-up and command as a job. `PATCHED` is the whole list.
 """
 
 import base64
 import json
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import sky
@@ -29,10 +31,26 @@ PATCHED: dict[str, str] = {}
 """What of SkyPilot is replaced, and why."""
 
 
+STARTED = common.ProvisionRuntimeMetadata(
+    has_ray=False,
+    has_skylet=False,
+    has_job_queue=False,
+    ssh_available=True,
+    runtime_setup_done=True,
+    workdir_synced=True,
+    file_mounts_synced=False,
+    setup_done=True,
+    run_started=True,
+)
+"""Of a machine that runs by itself what SkyPilot would have it run."""
+
+
 class Machines:
     """What `sky.provision` asks of a cloud."""
 
     world: World
+    runtime: Path | None = None
+    """Environment with SkyPilot's runtime, which machines have in their image; None: they have none."""
 
     @staticmethod
     def bootstrap_instances(region, cluster_name, config):
@@ -58,24 +76,19 @@ class Machines:
                     disk_gib=node["DiskSize"],
                     spot=node["UseSpot"],
                     labels=node["Labels"],
+                    ports=tuple(config.ports_to_open_on_launch or ()),
                 )
                 key = Path(config.authentication_config["ssh_private_key"]).with_suffix(".pub")
-                arrived = " ] && [ -e ".join(path.replace("~", "$HOME") for path in task["files"])
-                wait = f"until [ -e {arrived} ]; do sleep 0.1; done"
-                script = f"{wait}; {{ {task['setup']}\n}} && {{\n{task['run']}\n}}"
-                machine = cls.world.start(machine, key, script)
-        _until_answers(machine.ssh_port)
-        done = common.ProvisionRuntimeMetadata(
-            has_ray=False,
-            has_skylet=False,
-            has_job_queue=False,
-            ssh_available=True,
-            runtime_setup_done=True,
-            workdir_synced=True,
-            file_mounts_synced=False,
-            setup_done=True,
-            run_started=True,
-        )
+                if cls.runtime is not None:
+                    install_runtime(cls.world.home(machine.id), cls.runtime)
+                    machine = cls.world.start(machine, key)
+                else:
+                    arrived = " ] && [ -e ".join(path.replace("~", "$HOME") for path in task["files"])
+                    wait = f"until [ -e {arrived} ]; do sleep 0.1; done"
+                    script = f"{wait}; {{ {task['setup']}\n}} && {{\n{task['run']}\n}}"
+                    machine = cls.world.start(machine, key, script)
+        _until_answers(machine.address, machine.ssh_port)
+        done = common.ProvisionRuntimeMetadata() if cls.runtime is not None else STARTED
         return common.ProvisionRecord(
             provider_name=cloud,
             region=region,
@@ -101,7 +114,7 @@ class Machines:
     @classmethod
     def get_cluster_info(cls, region, cluster_name_on_cloud, provider_config=None):
         found = {
-            m.id: [common.InstanceInfo(m.id, "127.0.0.1", "127.0.0.1", {}, ssh_port=m.ssh_port)]
+            m.id: [common.InstanceInfo(m.id, m.address, m.address, {}, ssh_port=m.ssh_port)]
             for m in cls._of(cluster_name_on_cloud)
         }
         return common.ClusterInfo(
@@ -195,11 +208,21 @@ def refuse(cloud: str, zone: str, code: str, words: str) -> None:
         runpod_instance.run_instances("r", "c", "c", config)
 
 
-def _until_answers(port: int) -> None:
+def install_runtime(home: Path, runtime: Path) -> None:
+    """As an image made for SkyPilot has it, which then installs nothing."""
+    for folder in (".sky/sky_app", "sky_workdir"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    (home / ".sky" / "python_path").write_text(f"{runtime}/bin/python\n")
+    (home / ".sky" / "ray_path").write_text(f"{runtime}/bin/ray\n")
+    with suppress(FileExistsError):
+        (home / "skypilot-runtime").symlink_to(runtime)
+
+
+def _until_answers(address: str, port: int) -> None:
     deadline = time.monotonic() + 30
     while True:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
+            with socket.create_connection((address, port), timeout=1):
                 return
         except OSError:
             if time.monotonic() > deadline:
@@ -221,9 +244,12 @@ def _patch(owner, name: str, value, why: str) -> None:
 
 
 class LocalClouds(plugins.BasePlugin):
-    def __init__(self, world: str, refused: dict[str, str] | None = None) -> None:
-        """`refused`: cloud → why its credentials do not do."""
-        Machines.world = World(Path(world))
+    def __init__(
+        self, world: str, refused: dict[str, str] | None = None, networked: bool = False, runtime: str = ""
+    ) -> None:
+        """`refused`: cloud → why its credentials do not do. `networked`, `runtime`: as of `World`, `Machines`."""
+        Machines.world = World(Path(world), networked)
+        Machines.runtime = Path(runtime) if runtime else None
         self._refused = refused or {}
 
     def install(self, extension_context) -> None:
