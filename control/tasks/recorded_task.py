@@ -22,7 +22,6 @@ TEXT = "a text"
 
 @dataclass(frozen=True, slots=True)
 class RecordedTask:
-    file: str
     name: str
     of: str
     """Graph of its units: a name, or a path relative to the file."""
@@ -53,7 +52,7 @@ class TwoRecorders:
         for each in [*signatures, *reversed(signatures)]:  # twice, so that what is remembered from before shows
             self._compare(each, found[each], self._all(self._second, name, each))
         records = tuple(record for each in signatures for record in found[each])
-        return RecordedTask(self.source.file, name, self._graph(records), records)
+        return RecordedTask(name, self._graph(records), records)
 
     def close(self) -> None:
         self._first.close()
