@@ -5,9 +5,7 @@ from collections.abc import Collection
 from control.actions.refusal import NotNowError
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
-from control.fleet_file.document import parse
-from control.fleet_file.model_section import served_names
-from control.fleet_file.problem import SpecError
+from control.fleet_file.model_section import if_readable, served_names
 from control.lifecycle.fleet import may_serve
 
 
@@ -19,15 +17,8 @@ def refuse_taken(database: Database, fleet: str, models: Collection[str]) -> Non
     for other in fleets.all():
         if other.name == fleet or not may_serve(other, targets.get(other.name)):
             continue
-        if taken := sorted(_names(other.spec) & set(models)):
+        if taken := sorted(if_readable(served_names, other.spec, frozenset()) & set(models)):
             raise NotNowError(
                 f"fleet {other.name!r} serves {' and '.join(taken)} already, and clients could not tell the two apart:"
                 " give the model another `name` here, or end that fleet; mode observe plans without serving"
             )
-
-
-def _names(spec: str) -> frozenset[str]:
-    try:
-        return served_names(parse(spec, "spec").value)
-    except (SpecError, ValueError, LookupError, TypeError, AttributeError):
-        return frozenset()

@@ -6,9 +6,7 @@ from datetime import datetime
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, added
-from control.fleet_file.document import parse
-from control.fleet_file.model_section import SloSection, slos_of
-from control.fleet_file.problem import SpecError
+from control.fleet_file.model_section import SloSection, if_readable, slos_of
 from control.lifecycle.fleet import may_serve
 from policies.alert_rules import MISSED_WITHIN, ObjectiveFacts
 from policies.attainment import share_within
@@ -23,7 +21,7 @@ def objective_facts(database: Database, now: datetime) -> Iterator[ObjectiveFact
     for record in fleets.all():
         # What gateways observe is by a model's name, which belongs to the one fleet that serves it.
         if may_serve(record, targets.get(record.name)):
-            slos |= {(record.name, model): slo for model, slo in _slos(record.spec).items()}
+            slos |= {(record.name, model): slo for model, slo in if_readable(slos_of, record.spec, {}).items()}
     samples = PostgresSloSamples(database).read({model for _, model in slos}, now - MISSED_WITHIN, now)
     for (fleet, model), slo in slos.items():
         own = [sample for sample in samples if sample.model == model]
@@ -37,11 +35,3 @@ def objective_facts(database: Database, now: datetime) -> Iterator[ObjectiveFact
             if within is not None:
                 answers = sum(histogram.values())
                 yield ObjectiveFacts(fleet, model, objective, limit_ms, slo.percentile, answers, within)
-
-
-def _slos(spec: str) -> dict[str, SloSection]:
-    """Return the objectives by model; none of a spec that cannot be read."""
-    try:
-        return slos_of(parse(spec, "spec").value)
-    except (SpecError, ValueError, LookupError, TypeError, AttributeError):
-        return {}

@@ -1,18 +1,21 @@
 """Section of a spec file about a model: its objective, its load, and how it may be served."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.demand_section import DemandSection
+from control.fleet_file.document import parse
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
+from control.fleet_file.problem import SpecError
 from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, SpecSection, is_path, known, names_of
 from templates_lib.values.engines import model_engines
 from templates_lib.values.slo import Slo
 from templates_lib.values.work import Phase
 
+Read = TypeVar("Read")
 LEAST_PROMISE, MOST_PROMISE = 50, 99.9
 """Percent of all requests that a plan can promise."""
 
@@ -157,6 +160,15 @@ def slos_of(document: Mapping[str, Any]) -> dict[str, SloSection]:
 def served_names(document: Mapping[str, Any]) -> frozenset[str]:
     """Return the names that clients use for a stored spec's models. Raises as `slos_of`."""
     return frozenset(_models_of(document))
+
+
+def if_readable(read: Callable[[Mapping[str, Any]], Read], spec: str, otherwise: Read) -> Read:
+    """Return what `read`, which may raise as `slos_of`, finds in a stored spec; `otherwise` where it cannot be read:
+    the loop sets such a fleet aside, and it keeps nothing from the others."""
+    try:
+        return read(parse(spec, "spec").value)
+    except (SpecError, ValueError, LookupError, TypeError, AttributeError):
+        return otherwise
 
 
 def _models_of(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
