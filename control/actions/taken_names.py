@@ -17,7 +17,8 @@ def refuse_taken(database: Database, fleet: str, models: Collection[str]) -> Non
     for other in fleets.all():
         if other.name == fleet or not may_serve(other, targets.get(other.name)):
             continue
-        if taken := sorted(if_readable(served_names, other.spec, frozenset()) & set(models)):
+        names = if_readable(served_names, other.spec) or frozenset()
+        if taken := sorted(names & set(models)):
             raise NotNowError(
                 f"fleet {other.name!r} serves {' and '.join(taken)} already, and clients could not tell the two apart:"
                 " give the model another `name` here, or end that fleet; mode observe plans without serving"

@@ -21,7 +21,8 @@ def objective_facts(database: Database, now: datetime) -> Iterator[ObjectiveFact
     for record in fleets.all():
         # What gateways observe is by a model's name, which belongs to the one fleet that serves it.
         if may_serve(record, targets.get(record.name)):
-            slos |= {(record.name, model): slo for model, slo in if_readable(slos_of, record.spec, {}).items()}
+            own_slos = if_readable(slos_of, record.spec) or {}
+            slos |= {(record.name, model): slo for model, slo in own_slos.items()}
     samples = PostgresSloSamples(database).read({model for _, model in slos}, now - MISSED_WITHIN, now)
     for (fleet, model), slo in slos.items():
         own = [sample for sample in samples if sample.model == model]

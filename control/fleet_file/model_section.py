@@ -162,13 +162,13 @@ def served_names(document: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(_models_of(document))
 
 
-def if_readable(read: Callable[[Mapping[str, Any]], Read], spec: str, otherwise: Read) -> Read:
-    """Return what `read`, which may raise as `slos_of`, finds in a stored spec; `otherwise` where it cannot be read:
-    the loop sets such a fleet aside, and it keeps nothing from the others."""
+def if_readable(read: Callable[[Mapping[str, Any]], Read], spec: str) -> Read | None:
+    """Return what `read`, which may raise as `slos_of`, finds in a stored spec; None where it cannot be read: the loop
+    sets such a fleet aside, and it keeps nothing from the others."""
     try:
         return read(parse(spec, "spec").value)
     except (SpecError, ValueError, LookupError, TypeError, AttributeError):
-        return otherwise
+        return None
 
 
 def _models_of(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -45,7 +45,7 @@ def published_config(model: str) -> dict[str, Any]:
     return config
 
 
-def tiny_config(model: str) -> dict[str, Any]:
+def tiny_config(model: str, head_dim: int = HEAD_DIM) -> dict[str, Any]:
     """Its published config with fewer and narrower layers; what else it says stays, and so does the number of query
     heads that share a KV head."""
     small = published_config(model) | NO_TOKENS
@@ -53,11 +53,11 @@ def tiny_config(model: str) -> dict[str, Any]:
     heads = KV_HEADS * small["num_attention_heads"] // small["num_key_value_heads"]
     sizes = {
         "num_hidden_layers": LAYERS,
-        "hidden_size": 128 if 128 % heads == 0 else HEAD_DIM * heads,
+        "hidden_size": 128 if head_dim == HEAD_DIM and 128 % heads == 0 else head_dim * heads,
         "intermediate_size": 64,
         "num_attention_heads": heads,
         "num_key_value_heads": KV_HEADS,
-        "head_dim": HEAD_DIM,
+        "head_dim": head_dim,
         "vocab_size": VOCABULARY + 3,  # it need not be a multiple of anything
     }
     for key in ("num_local_experts", "num_experts"):
