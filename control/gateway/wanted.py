@@ -42,7 +42,7 @@ async def wanted_answers(
     wanted: list[WantedAnswer] = []
     for prompt in params.prompts:
         tokens = await prompt_tokens(prompt, model)
-        size = len(tokens) + (0 if media is None else media.prompt_tokens)
+        size = len(tokens) + (0 if media is None else media.total)
         part = models.get(model.served.longer, model) if _is_long(model, size) else model
         most = _room(params, prompt, part, size, media)
         stop_ids = () if params.ignores_eos else part.tokenizer.stop_ids
@@ -140,7 +140,9 @@ def _room(
     """Tokens that the answer may have. `prompt_tokens`: those of `media` included. Raises ApiError."""
     context, param = model.served.context_tokens, "messages" if isinstance(prompt, Conversation) else "prompt"
     room, most = context - prompt_tokens, model.served.most_prompt_tokens
-    has = f"{prompt_tokens}" if media is None else f"{prompt_tokens}, {media.prompt_tokens} of pictures and sounds"
+    has = str(prompt_tokens)
+    if media is not None:
+        has += f", of which {media.pictures} of pictures and {media.sounds} of sounds"
     if most < prompt_tokens < context:
         raise bad_request(
             f"This model's instances have room for prompts of {most} tokens; this has {has}. Shorten it.",

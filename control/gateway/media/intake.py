@@ -30,20 +30,17 @@ _THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class MediaTokens:
-    """Sums over what a request brings."""
+    """Tokens that stand in the prompt for what a request brings beside text."""
 
-    image_tokens: int = 0
-    """Rows that encoders give of its pictures."""
-    audio_tokens: int = 0
-    prompt_tokens: int = 0
-    """Tokens that stand for all of it in the prompt."""
+    pictures: int = 0
+    sounds: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.pictures + self.sounds
 
     def __add__(self, other: "MediaTokens") -> "MediaTokens":
-        return MediaTokens(
-            self.image_tokens + other.image_tokens,
-            self.audio_tokens + other.audio_tokens,
-            self.prompt_tokens + other.prompt_tokens,
-        )
+        return MediaTokens(self.pictures + other.pictures, self.sounds + other.sounds)
 
 
 class MediaIntake:
@@ -108,7 +105,7 @@ class MediaIntake:
         loop = asyncio.get_running_loop()
         header = await loop.run_in_executor(self._threads, inline_audio, part.source, part.format, self._sounds)
         tokens = 0 if reading.hears is None else round(reading.hears.clip_units(header.seconds))
-        return MediaTokens(audio_tokens=tokens, prompt_tokens=tokens)
+        return MediaTokens(sounds=tokens)
 
 
 def _image_tokens(header: ImageHeader, reading: MediaReading) -> MediaTokens:
@@ -120,7 +117,7 @@ def _image_tokens(header: ImageHeader, reading: MediaReading) -> MediaTokens:
         layout = reading.images.layout(seen.width, seen.height)
     except ImageSizeError as error:
         raise MediaError(MediaFault.INVALID_IMAGE, f"The model does not read it: {error}") from None
-    return MediaTokens(image_tokens=layout.image_tokens, prompt_tokens=layout.prompt_tokens)
+    return MediaTokens(pictures=layout.prompt_tokens)
 
 
 def _check_counts(parts: list[MediaPart], reading: MediaReading) -> None:
