@@ -1,10 +1,19 @@
 """Batch of one step of an engine: some tokens of each of several requests."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agents.engines.given_rows import NOTHING_GIVEN, GivenRows
 from agents.engines.grid_positions import GridSpan
 from agents.engines.sampling import RuledText, Sampling
+
+
+class BlockName(NamedTuple):
+    """A full KV block of a request, which may have been freed and the block kept."""
+
+    request_id: str
+    block: int
+    """Its place in that request, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,10 @@ class StepRequest:
     positions (`facts.position_axes`)."""
     hands_out_rows: bool = False
     """The last stage gives hidden states of these tokens with its output."""
+    shared: tuple[BlockName, ...] = ()
+    """Where a request begins behind tokens whose KV cache is there: the blocks that it begins with, which are not
+    written to any more. Only where `StageFacts.shares_kv`, and of requests without given rows: of those, tokens do not
+    say what their blocks hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import BlockName, StepBatch
 from agents.engines.errors import UnknownRequestError
 from agents.engines.kv_part import KvPart
 from agents.engines.protocol import Lend, StageEngine, Wrote
@@ -84,16 +84,20 @@ class GuardedEngine:
         tokens, step = self._tokens.get(request_id, 0), self._under_way
         return Computed(tokens, step.end_layer, max(tokens, step.reach.get(request_id, 0)))
 
-    def free(self, request_id: str) -> None:
+    def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
         with self._changed:
             self._leaving.add(request_id)
             try:
                 self._changed.wait_for(lambda: not self._copies[request_id])
-                self._engine.free(request_id)
+                self._engine.free(request_id, kept)
                 self._tokens.pop(request_id, None)
                 self._frees += 1
             finally:
                 self._leaving.remove(request_id)
+
+    def drop(self, blocks: Sequence[BlockName]) -> None:
+        """No copy is held up: whoever is copied holds its own blocks."""
+        self._engine.drop(blocks)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         self._engine.reserve(request_id, tokens)

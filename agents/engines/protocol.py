@@ -1,11 +1,11 @@
 """The one interface to an engine that holds consecutive layers of a model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import BlockName, StepBatch
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
@@ -66,11 +66,15 @@ class StageEngine(KvStore, Protocol):
         """Runs the held layers on the batch.
 
         `rows`: (tokens,) int64 token ids on the first stage, else (tokens, hidden size) as the stage before returned
-        them. Requests unknown until now begin at position 0.
+        them. Requests unknown until now begin at position 0, or behind the blocks that they share.
         """
 
-    def free(self, request_id: str) -> None:
-        """Gives the request's KV blocks back; an unknown id is ignored, so that freeing twice is harmless."""
+    def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
+        """Gives the request's KV blocks back; an unknown id is ignored, so that freeing twice is harmless. `kept`: full
+        blocks of it that stay under their names, where `facts.shares_kv`."""
+
+    def drop(self, blocks: Sequence[BlockName]) -> None:
+        """Gives kept blocks back. Requests that share them go on. Raises BadBatchError for one that is not kept."""
 
     def close(self) -> None:
         """Gives all memory back; the engine must not be used after."""

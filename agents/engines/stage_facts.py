@@ -40,3 +40,5 @@ class StageFacts:
     """Rows may be given in place of tokens' embeddings, and hidden states asked for."""
     obeys_grammars: bool = False
     """Rules may have a grammar: the model's tokens are known as text."""
+    shares_kv: bool = False
+    """Requests may begin with KV blocks of others, and leave some that are kept."""

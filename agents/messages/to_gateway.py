@@ -141,6 +141,10 @@ class WorkDone(Struct, frozen=True, array_like=True):
     """Handed off and taken."""
     received_kv_bytes: Count = 0
     nodes: tuple[NodeStats, ...] = ()
+    looked_up_tokens: Count = 0
+    """Of requests that could have begun with KV cache of others: each time that one was admitted."""
+    found_tokens: Count = 0
+    """Of them, tokens whose KV cache was there, and was not computed."""
 
 
 class Stats(Struct, frozen=True, array_like=True, tag="stats"):

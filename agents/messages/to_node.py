@@ -110,6 +110,8 @@ class Run(Struct, frozen=True, array_like=True):
     whole: RunWhole | None = None
     processors: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Share of the node's processors and memory; 0: `compute` is that too."""
+    prefix_cache: bool = True
+    """Prompts begin with KV blocks of those before them that began alike."""
 
     @property
     def processor_share(self) -> float:

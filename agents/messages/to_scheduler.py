@@ -144,6 +144,8 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     """Legs whose results this one needs, beside the KV cache of `peer`."""
     sends_to: OtherLegs = ()
     """Legs that this one gives its result to, beside the KV cache. It then ends as `HANDED_OFF`, without tokens."""
+    cache_salt: MaybeName = ""
+    """Only requests with the same share KV blocks in a prefix cache."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

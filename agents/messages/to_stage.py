@@ -4,7 +4,18 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, Count, MaybeName, MaybeTrace, Name, Port, Position, Text, TokenIds
+from agents.messages.bounds import (
+    MAX_RUNS,
+    MAX_TOKENS,
+    Count,
+    MaybeName,
+    MaybeTrace,
+    Name,
+    Port,
+    Position,
+    Text,
+    TokenIds,
+)
 from agents.messages.to_scheduler import LogitRules, Sampling
 
 MAX_PEERS = 256
@@ -51,12 +62,17 @@ class RuledText(Struct, frozen=True, array_like=True):
     output: TokenIds
 
 
+BlockName = tuple[Count, Position]
+"""Of a full KV block: the run that computed it, and the block's place in that run, from 0."""
+BlockNames = Annotated[tuple[BlockName, ...], Meta(max_length=MAX_TOKENS)]
+
+
 class StageEntry(Struct, frozen=True, array_like=True):
     """The next tokens of one request, as one worker sees them."""
 
     run: Count
     position: Position
-    """Of the first of them; 0 begins the request."""
+    """Of the first of them."""
     tokens: Position
     source: Neighbour
     """Worker that sends their rows."""
@@ -68,6 +84,9 @@ class StageEntry(Struct, frozen=True, array_like=True):
     """Of the request, where it begins."""
     ruled: RuledText | None = None
     """With the first `sampling` of a run that has rules. The worker keeps them, and counts what it chooses itself."""
+    shared: BlockNames = ()
+    """Where a run begins behind tokens whose KV cache is here: the blocks that it begins with, up to `position`. Not
+    for a worker that does not say `shares_kv`."""
 
 
 class StageStep(Struct, frozen=True, array_like=True, tag="stage_step"):
@@ -84,6 +103,14 @@ class FreeRuns(Struct, frozen=True, array_like=True, tag="free_runs"):
     """Give the KV cache of these back."""
 
     runs: Annotated[tuple[Count, ...], Meta(max_length=MAX_RUNS)]
+    kept: Annotated[tuple[Position, ...], Meta(max_length=MAX_TOKENS)] = ()
+    """Blocks of each of them that are kept under their names, for runs that begin with them, until they are dropped."""
+
+
+class DropKept(Struct, frozen=True, array_like=True, tag="drop_kept"):
+    """Keep these no longer. No run holds them."""
+
+    blocks: BlockNames
 
 
 class Leave(Struct, frozen=True, array_like=True, tag="leave"):
@@ -136,4 +163,4 @@ class SendKv(Struct, frozen=True, array_like=True, tag="send_kv"):
     layers: Position
 
 
-ToStage = Connect | StageStep | FreeRuns | Leave | ReserveRun | OpenKvLink | CloseKvLink | SendKv
+ToStage = Connect | StageStep | FreeRuns | DropKept | Leave | ReserveRun | OpenKvLink | CloseKvLink | SendKv

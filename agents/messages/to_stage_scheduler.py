@@ -42,6 +42,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """Its engine chooses tokens by `Sampling.rules`; one of the previous version would ignore them."""
     obeys_grammars: bool = False
     """The rules may have a grammar, or it chooses no tokens at all."""
+    shares_kv: bool = False
+    """Runs may begin with KV blocks of others, and leave some that are kept; not with one of the previous version."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):

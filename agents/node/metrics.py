@@ -65,6 +65,10 @@ def _of_engine(figures: NodeFigures) -> Iterable[Metric]:
     yield _counter("vllm:prompt_tokens", "Prompt tokens computed", done.prompt_tokens, labels)
     yield _counter("vllm:generation_tokens", "Tokens generated", stats.generated_tokens, labels)
     yield _counter("vllm:num_preemptions", "Requests that gave up their KV cache", done.preemptions, labels)
+    if done.looked_up_tokens:  # vLLM's own scheduler does not say
+        looked_up, found = done.looked_up_tokens, done.found_tokens
+        yield _counter("vllm:prefix_cache_queries", "Tokens looked up in the prefix cache", looked_up, labels)
+        yield _counter("vllm:prefix_cache_hits", "Tokens found there, and not computed", found, labels)
     finished = CounterMetricFamily(
         "vllm:request_success", "Requests that ended well, by reason", labels=[*labels, "finished_reason"]
     )

@@ -1,5 +1,7 @@
 """An engine that computes nothing: what is left of a step is what the pipeline around it costs."""
 
+from collections.abc import Sequence
+
 import torch
 
 from agents.engines.batch import StepBatch
@@ -42,5 +44,5 @@ class IdleEngine:
             return StepOutput(hidden=self._hidden[: batch.tokens])
         return StepOutput(samples=tuple(Sample(r.id, 5, False) for r in batch.requests if r.sampling))
 
-    def free(self, request_id: str) -> None:
+    def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
         """Do nothing: nothing is held."""

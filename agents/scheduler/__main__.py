@@ -34,7 +34,7 @@ async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
         instance.gateways,
         instance.workers,
         instance.layout,
-        SchedulerSettings(network=instance.network),
+        SchedulerSettings(network=instance.network, prefix_cache=instance.prefix_cache),
     )
     addresses = {"endpoint": scheduler.endpoint, "stages": scheduler.stages_endpoint, "public_key": keys.public}
     print(json.dumps(addresses), flush=True)

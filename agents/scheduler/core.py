@@ -7,12 +7,12 @@ member that decodes and, within the nodes' chunks, prompt tokens of those that d
 tokens are taken on admission, more as the output grows; where there are none, the youngest request at that node gives
 up its cache, waits, and is computed again from the tokens it has.
 
-A request of two legs has its KV cache handed over between two such cores: `hand_offs` says how.
+Where the stages can, a prompt that begins as one before it begins with that one's KV blocks: `block_book`
+says how. A request of two legs has its KV cache handed over between two such cores: `hand_offs` says how.
 """
 
 from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from agents.messages.to_gateway import (
     Failed,
@@ -28,6 +28,7 @@ from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.flight import BadResultError, Flight, Sampled
+from agents.scheduler.gateway_message import GatewayMessage, finished
 from agents.scheduler.hand_offs import HandOffs, PeerMessage
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, Order, ReserveKv, StepEntry
@@ -35,14 +36,6 @@ from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.runs import Runs
 from agents.scheduler.sequence import ActiveRun, Key, Sequence, SequencePhase
 from agents.scheduler.tally import Tally
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayMessage:
-    """A message for the gateway `to`."""
-
-    to: Hashable
-    message: Tokens | Finished | Failed
 
 
 class SchedulerCore:
@@ -62,6 +55,10 @@ class SchedulerCore:
         self._flights: dict[int, Flight] = {}
         self._hand_offs = HandOffs()
         self.tally = Tally()
+
+    def share_kv(self, shares: bool) -> None:
+        """Say, before the first step, whether prompts begin with KV blocks of those before them."""
+        self._runs.shares_kv = shares
 
     @property
     def status(self) -> Status:
@@ -142,15 +139,15 @@ class SchedulerCore:
         if isinstance(message, Accept):
             if held.target_run != message.run:  # else it was said twice
                 held.target_run = message.run
-                self._runs.say(Dispatch(held.run, held.nodes, held.prompt, peer, message.run, message.nodes))
+                tokens = held.shared_tokens + held.prompt
+                self._runs.say(Dispatch(held.run, held.nodes, tokens, peer, message.run, message.nodes))
             return ()
         if sequence.phase is not SequencePhase.HELD:
             return ()  # not even computed
         self.tally.sent_kv_bytes += message.moved_bytes
         sequence.is_offered = False
         self._forget(sequence, "")
-        finished = Finished(sequence.request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens)
-        return (GatewayMessage(sequence.key[0], finished),)
+        return (finished(sequence, FinishReason.HANDED_OFF),)
 
     def hear_source(self, key: str, message: Offer | Withdraw) -> tuple[GatewayMessage, ...]:
         """The prefill leg's scheduler, known by its key, about one of our decode legs."""
@@ -205,14 +202,18 @@ class SchedulerCore:
 
     def next_orders(self) -> tuple[Order, ...]:
         """Admit what fits and order a step of every group that has none under way and something to do."""
-        busy = {flight.step.group for flight in self._flights.values()}
-        self._admit(busy)
         orders: list[Order] = []
-        for group in range(self._layout.groups + self._layout.lanes):
-            entries = () if group in busy else self._entries(group)
-            orders += self._runs.take_due()
-            if entries:
-                orders.append(self._launch(group, entries))
+        ordered = -1
+        # Again where somebody waits for KV blocks that have been ordered now.
+        while ordered < 0 or (self._runs.some_await_blocks and len(orders) > ordered):
+            ordered = len(orders)
+            busy = {flight.step.group for flight in self._flights.values()}
+            self._admit(busy)
+            for group in range(self._layout.groups + self._layout.lanes):
+                entries = () if group in busy else self._entries(group)
+                orders += self._runs.take_due()
+                if entries:
+                    orders.append(self._launch(group, entries))
         return tuple(orders)
 
     def record(self, step: int, node: int, samples: Mapping[int, Sampled]) -> tuple[GatewayMessage, ...]:
@@ -255,8 +256,7 @@ class SchedulerCore:
                 self._hand_offs.offer(sequence)
             if reason is not None:
                 self._forget(sequence, "")
-                finished = Finished(sequence.request.attempt, reason, sequence.output_tokens)
-                ended.append(GatewayMessage(sequence.key[0], finished))
+                ended.append(finished(sequence, reason))
         return (*(GatewayMessage(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
 
     def _refusals(self, owner: Hashable, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
@@ -297,8 +297,7 @@ class SchedulerCore:
             self._hand_offs.taken(sequence)
             sequence.phase = SequencePhase.COMPUTED
             self._forget(sequence, "")
-            finished = Finished(sequence.request.attempt, FinishReason.LENGTH, sequence.output_tokens)
-            return (GatewayMessage(sequence.key[0], finished),)
+            return (finished(sequence, FinishReason.LENGTH),)
         if is_new:
             insort(self._waiting, sequence, key=lambda s: s.arrival)
         elif held is not None and not self._go_on(sequence, held):
@@ -323,13 +322,10 @@ class SchedulerCore:
         sequence.phase, sequence.lacks_token = SequencePhase.EXPECTED, False
 
     def _admit(self, busy: Collection[int]) -> None:
-        """Admit waiting requests in order: one that does not fit keeps those behind from starving it."""
-        while self._waiting:
-            sequence = self._waiting[0]
-            held = self._runs.admit(sequence, busy)
-            if held is None:
-                return
-            self._waiting.pop(0)
+        for sequence, held in self._runs.admit_first(self._waiting, busy):
+            if self._runs.looks_up(sequence):
+                self.tally.looked_up_tokens += sequence.needed_tokens
+                self.tally.found_tokens += held.shared_tokens
             if sequence.phase is SequencePhase.OFFERED:
                 self._await_kv(sequence, held)
 
@@ -359,8 +355,11 @@ class SchedulerCore:
             end = held.position + count
             sampling = sequence.sampling if end == len(sequence.tokens) else None
             ruled = None if sampling is None else sequence.tell_rules(held)
-            tokens, trace = tuple(sequence.tokens[held.position : end]), "" if held.position else sequence.request.trace
-            entries.append(StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace, ruled))
+            tokens = tuple(sequence.tokens[held.position : end])
+            trace, shared = (sequence.request.trace, held.known) if held.is_new else ("", ())
+            blocks = tuple(map(tuple, shared)) if any(shared) else ()
+            self._runs.publish(sequence, held, end)
+            entries.append(StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace, ruled, blocks))
         return tuple(entries)
 
     def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:
@@ -368,8 +367,9 @@ class SchedulerCore:
         step = GroupStep(self._steps, group, entries)
         self._flights[step.number] = Flight(step, {entry.nodes[-1] for entry in entries}, {})
         if self.streams_kv:
-            for sequence in self._runs.of({entry.run for entry in entries if not entry.position}):
-                if sequence.is_prefill and sequence.output_tokens + 1 < sequence.max_output:
+            for sequence in self._runs.of({entry.run for entry in entries}):
+                begins = sequence.admission is not None and sequence.admission.is_new
+                if begins and sequence.is_prefill and sequence.output_tokens + 1 < sequence.max_output:
                     self._hand_offs.offer(sequence)
         return step
 

@@ -1,32 +1,30 @@
-"""Groups of requests and their nodes: the split of `lockstep-v1`, of prompts in lanes, and the KV blocks they take."""
+"""Groups of requests and their nodes: the split of `lockstep-v1`, and of prompts in lanes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from agents.scheduler.block_book import BlockBook
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from policies.lanes import joins, may_join
 
 
 class Groups:
-    """Counts of requests by group, stage and node, and free KV blocks by stage and node. Behind the groups come the
-    lanes of prefill legs."""
+    """Counts of requests by group, stage and node, and KV blocks by stage and node. Behind the groups come the lanes of
+    prefill legs."""
 
     def __init__(self, layout: PipelineLayout) -> None:
         self._layout = layout
         self._members = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.groups + layout.lanes)]
-        self._free = [[node.kv_blocks for node in stage] for stage in layout.stages]
+        self.books = [[BlockBook(node.kv_blocks) for node in stage] for stage in layout.stages]
         self._pending = [[0] * len(stage) for stage in layout.stages]
         """Prompt tokens in lanes that a node is to compute."""
         self._lane_tokens = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.lanes)]
         """The same by lane, and of how many prompts."""
         self._lane_prompts = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.lanes)]
 
-    def free(self, stage: int, node: int) -> int:
-        return self._free[stage][node]
-
     @property
     def least_free(self) -> int:
         """Free blocks of the stage that has the fewest."""
-        return min(sum(stage) for stage in self._free)
+        return min(sum(book.free for book in stage) for stage in self.books)
 
     @property
     def places(self) -> int:
@@ -39,19 +37,21 @@ class Groups:
     def _size(self, group: int) -> int:
         return sum(self._members[group][0])
 
-    def place(self, blocks: int, most_blocks: int) -> tuple[int, tuple[int, ...]] | None:
-        """The smallest group that has room for one more request, and a node in each stage; None: there is none."""
+    def place(self, blocks: int, most_blocks: int, digests: Sequence[bytes] = ()) -> tuple[int, tuple[int, ...]] | None:
+        """The smallest group that has room for one more request, and a node in each stage; None: there is none.
+        `digests`: of the blocks that it begins with, in case a node knows them."""
         for group in sorted(range(self._layout.groups), key=self._size):
-            nodes = self._place(group, blocks, most_blocks)
+            nodes = self._place(group, blocks, most_blocks, digests)
             if nodes is not None:
                 return group, nodes
         return None
 
-    def _place(self, group: int, blocks: int, most_blocks: int) -> tuple[int, ...] | None:
+    def _place(self, group: int, blocks: int, most_blocks: int, digests: Sequence[bytes]) -> tuple[int, ...] | None:
         """A node in each stage for one more request of the group; None where a stage has no room.
 
         In every stage the node whose count is furthest below its weight (highest quotient of D'Hondt): the split of a
-        group stays proportional as requests come and go. `blocks`: to take now. `most_blocks`: it may grow to.
+        group stays proportional as requests come and go. Of equals, the one that knows more of how the text begins.
+        `blocks`: to take now, if none is known. `most_blocks`: it may grow to.
         """
         chosen = []
         for stage, nodes in enumerate(self._layout.stages):
@@ -59,15 +59,19 @@ class Groups:
             open_nodes = [
                 n
                 for n, node in enumerate(nodes)
-                if self._fits(node, most_blocks) and members[n] < node.batch_cap and self._free[stage][n] >= blocks
+                if self._fits(node, most_blocks) and members[n] < node.batch_cap and self.books[stage][n].free >= blocks
             ]
             if not open_nodes:
                 return None
-            chosen.append(min(open_nodes, key=lambda n: ((members[n] + 1) / nodes[n].weight, n)))
+            known = {n: self.books[stage][n].find(digests) for n in open_nodes}
+            chosen.append(min(open_nodes, key=lambda n: ((members[n] + 1) / nodes[n].weight, -known[n], n)))
         return tuple(chosen)
 
-    def place_prompt(self, busy: Collection[int], blocks: int, tokens: int) -> tuple[int, tuple[int, ...]] | None:
-        """A lane and a node in each stage for a prompt of so many tokens; None where it is to wait.
+    def place_prompt(
+        self, busy: Collection[int], blocks: int, tokens: int, digests: Sequence[bytes] = ()
+    ) -> tuple[int, tuple[int, ...]] | None:
+        """A lane and a node in each stage for a prompt of so many tokens; None where it is to wait. `digests`: of the
+        blocks that it begins with, which a node that knows them does not compute.
 
         In every stage the node that will have computed it first. Of the lanes that are not `busy` with a step, and in
         which all of these have room, the fullest: prompts that are given out together share a step, as the table of
@@ -75,25 +79,31 @@ class Groups:
         prompts of a node as go in one step, it waits for the next lane: another node is free because it is slow, and
         the step would take longer with it.
         """
-        nodes = self._soonest(blocks, tokens)
+        nodes = self._soonest(blocks, tokens, digests)
         if nodes is None:
             return None
+        tokens -= self.known_blocks(nodes, digests) * self._layout.block_tokens
         idle = (lane for lane in range(self._layout.lanes) if self._layout.groups + lane not in busy)
         for lane in sorted(idle, key=lambda n: -sum(self._lane_tokens[n][0])):
             if all(self._takes_prompt(lane, stage, node, tokens) for stage, node in enumerate(nodes)):
                 return self._layout.groups + lane, nodes
         return None
 
-    def _soonest(self, blocks: int, tokens: int) -> tuple[int, ...] | None:
+    def _soonest(self, blocks: int, tokens: int, digests: Sequence[bytes]) -> tuple[int, ...] | None:
         """The node of each stage that will have computed such a prompt first; None where a stage has no blocks."""
         chosen = []
         for stage, nodes in enumerate(self._layout.stages):
-            free, pending = self._free[stage], self._pending[stage]
-            with_room = [n for n in range(len(nodes)) if free[n] >= blocks]
+            books, pending = self.books[stage], self._pending[stage]
+            with_room = [n for n in range(len(nodes)) if books[n].free >= blocks]
             if not with_room:
                 return None
-            chosen.append(min(with_room, key=lambda n: ((pending[n] + tokens) / nodes[n].weight, n)))
+            left = {n: tokens - books[n].find(digests) * self._layout.block_tokens for n in with_room}
+            chosen.append(min(with_room, key=lambda n: ((pending[n] + left[n]) / nodes[n].weight, n)))
         return tuple(chosen)
+
+    def known_blocks(self, nodes: tuple[int, ...], digests: Sequence[bytes]) -> int:
+        """Count the first of these blocks that each of the nodes knows, one of each stage."""
+        return min(self.books[stage][node].find(digests) for stage, node in enumerate(nodes))
 
     def count_prompt(self, group: int, nodes: tuple[int, ...], tokens: int) -> None:
         """A prompt of so many tokens is to be computed there; below 0: no more. Only those in lanes are counted."""
@@ -114,9 +124,8 @@ class Groups:
     def could_ever_fit(self, most_blocks: int) -> bool:
         return all(any(self._fits(node, most_blocks) for node in stage) for stage in self._layout.stages)
 
-    def join(self, group: int, nodes: tuple[int, ...], blocks: int) -> None:
+    def join(self, group: int, nodes: tuple[int, ...]) -> None:
         self._count(group, nodes, 1)
-        self.take(nodes, blocks)
 
     def move_to_soonest(self, group: int, nodes: tuple[int, ...], launched: Mapping[int, int]) -> int:
         """Move a request of `group`, at these nodes, for its first step: to the group whose step is next, where that
@@ -134,13 +143,8 @@ class Groups:
         members = self._members[group]
         return all(members[s][n] < self._layout.stages[s][n].batch_cap for s, n in enumerate(nodes))
 
-    def leave(self, group: int, nodes: tuple[int, ...], blocks: int) -> None:
+    def leave(self, group: int, nodes: tuple[int, ...]) -> None:
         self._count(group, nodes, -1)
-        self.take(nodes, -blocks)
-
-    def take(self, nodes: tuple[int, ...], blocks: int) -> None:
-        for stage, node in enumerate(nodes):
-            self._free[stage][node] -= blocks
 
     def _count(self, group: int, nodes: tuple[int, ...], change: int) -> None:
         for stage, node in enumerate(nodes):

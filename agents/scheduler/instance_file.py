@@ -27,6 +27,8 @@ class InstanceFile:
     """This node's address on the private network."""
     network: str = ""
     """Name of that network; empty: nobody said."""
+    prefix_cache: bool = True
+    """Whether prompts begin with KV blocks of those before them."""
 
 
 def read_instance_file(path: Path) -> InstanceFile:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from agents.messages.to_scheduler import OtherLeg, Sampling
 from agents.messages.to_stage import RuledText
+from agents.scheduler.block_book import BlockName
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class StepEntry:
     """Of the request, where it begins."""
     ruled: RuledText | None = None
     """Set with the first `sampling` of a run that has rules."""
+    shared: tuple[tuple[BlockName, ...], ...] = ()
+    """Where a run begins behind tokens whose KV cache is there: the blocks that it holds, at the node of each stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,18 @@ class ReleaseKv:
 
     run: int
     nodes: tuple[int, ...]
+    kept: tuple[tuple[int, ...], ...] = ()
+    """Those of its blocks, at the node of each stage, that stay under their names until they are dropped; empty: none
+    anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropBlocks:
+    """Kept blocks of one node, which no run holds, are no longer needed."""
+
+    stage: int
+    node: int
+    blocks: tuple[BlockName, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +79,4 @@ class Dispatch:
     """One in each stage there."""
 
 
-Order = GroupStep | ReleaseKv | ReserveKv | Dispatch
+Order = GroupStep | ReleaseKv | DropBlocks | ReserveKv | Dispatch

@@ -1,19 +1,30 @@
 """Requests that hold places and KV blocks of a pipeline, by the name of their run, and what the stages are to hear of
 it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from agents.scheduler.block_book import BlockBook, BlockName
 from agents.scheduler.groups import Groups
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import Order, ReleaseKv
+from agents.scheduler.orders import DropBlocks, Order, ReleaseKv
 from agents.scheduler.sequence import ActiveRun, Sequence
 from agents.scheduler.victims import victims
+
+_MOST_AWAIT = 16
+"""Requests at once that wait for KV blocks of one before them."""
 
 
 class Runs:
     def __init__(self, layout: PipelineLayout) -> None:
         self._layout = layout
         self.groups = Groups(layout)
+        self.shares_kv = False
+        """Whether requests begin with known KV blocks of others: the stages can, and are to."""
+        self._coming: dict[bytes, int] = {}
+        """Digest of a block that is still to be computed → the run that was first to need it."""
+        self.some_await_blocks = False
+        """Requests were not admitted as they wait for what is about to be ordered."""
+        self._has_one_way = all(len(stage) == 1 for stage in layout.stages)
         self._begun = 0
         self._of: dict[int, Sequence] = {}
         self._due: list[Order] = []
@@ -40,24 +51,54 @@ class Runs:
         due, self._due = self._due, []
         return due
 
+    def admit_first(self, waiting: list[Sequence], busy: Collection[int]) -> Iterator[tuple[Sequence, ActiveRun]]:
+        """Admit waiting requests in order, and take them out: one that does not fit keeps those behind from starving
+        it. Those that wait for blocks of one before them let others pass."""
+        passed = 0
+        while passed < min(len(waiting), _MOST_AWAIT):
+            sequence = waiting[passed]
+            if self._awaits_blocks(sequence):
+                passed += 1
+                continue
+            held = self.admit(sequence, busy)
+            if held is None:
+                break
+            del waiting[passed]
+            yield sequence, held
+        self.some_await_blocks = passed > 0
+
     def admit(self, sequence: Sequence, busy: Collection[int]) -> ActiveRun | None:
         """Give a request a place and blocks for all tokens that are known; None where it has to wait. `busy`: groups
         and lanes with a step under way."""
         tokens = sequence.needed_tokens
         blocks, most = self._layout.blocks(tokens), self._layout.blocks(sequence.most_cached)
+        digests = self._digests_before(sequence, tokens)
         if sequence.is_prefill:
-            place = self.groups.place_prompt(busy, blocks, tokens)
+            place = self.groups.place_prompt(busy, blocks, tokens, digests)
         else:
-            place = self.groups.place(blocks, most)
+            place = self.groups.place(blocks, most, digests)
         if place is None:
             return None
         group, nodes = place
         self._begun += 1
-        held = sequence.admission = ActiveRun(self._begun, group, nodes, blocks, tokens)
-        self.groups.join(group, nodes, blocks)
-        self.groups.count_prompt(group, nodes, tokens)
+        shared = digests[: self.groups.known_blocks(nodes, digests)]
+        known = tuple(book.share(shared) for _, _, book in self._books(nodes))
+        self._take(nodes, blocks - len(shared))
+        there = len(shared) * self._layout.block_tokens
+        held = ActiveRun(self._begun, group, nodes, blocks, tokens - there, known, there, there)
+        sequence.admission = held
+        if sequence.cached_tokens is None:
+            sequence.cached_tokens = there
+        self.groups.join(group, nodes)
+        self.groups.count_prompt(group, nodes, held.prompt)
         self._of[held.run] = sequence
+        for digest in digests[len(shared) :]:
+            self._coming.setdefault(digest, held.run)
         return held
+
+    def looks_up(self, sequence: Sequence) -> bool:
+        """Tell whether a request may begin with known KV blocks, and leaves some that others begin with."""
+        return self.shares_kv and sequence.shares_blocks
 
     def move_to_soonest(self, held: ActiveRun, launched: Mapping[int, int]) -> None:
         """Move a run ahead of its first step to the group whose step is next: see `Groups.move_to_soonest`."""
@@ -69,26 +110,78 @@ class Runs:
         needed = self._layout.blocks(tokens) - held.blocks
         if needed <= 0:
             return []
-        found = victims(sequence, held, needed, self._of.values(), self.groups)
+        found = victims(sequence, held, needed, self._of.values(), self.groups.books)
         if found is None:
             return None
         for victim in found:
             self.stop(victim)
-        self.groups.take(held.nodes, needed)
+        self._take(held.nodes, needed)
         held.blocks += needed
         return found
+
+    def publish(self, sequence: Sequence, held: ActiveRun, end: int) -> None:
+        """Let others begin with the blocks that a step fills, which computes the tokens before `end`. It is about to be
+        ordered, and every worker takes steps in order: whoever is told later finds the blocks written."""
+        if not self.looks_up(sequence):
+            return
+        first, full = held.position // self._layout.block_tokens, end // self._layout.block_tokens
+        if first == full:
+            return
+        digests = sequence.block_digests(self._layout.block_tokens, full)
+        self._comes_no_more(held, digests[first:])
+        for stage, _, book in self._books(held.nodes):
+            names = (BlockName(held.run, block) for block in range(first, full))
+            held.known[stage].extend(name for name in names if book.publish(digests[name.block], name))
 
     def stop(self, sequence: Sequence) -> None:
         """Take back what a request holds, if it does."""
         held = sequence.admission
         if held is not None:
-            self.groups.leave(held.group, held.nodes, held.blocks)
+            for stage, _, book in self._books(held.nodes):
+                book.give_back(held.blocks - len(held.known[stage]), held.known[stage])
+            self._comes_no_more(held, sequence.digests[held.position // self._layout.block_tokens :])
+            self.groups.leave(held.group, held.nodes)
             self.put_off_no_more(held)
             del self._of[held.run]
             sequence.admission = None
-            self.say(ReleaseKv(held.run, held.nodes))
+            kept = tuple(tuple(name.block for name in known if name.run == held.run) for known in held.known)
+            self.say(ReleaseKv(held.run, held.nodes, kept if any(kept) else ()))
 
     def put_off_no_more(self, held: ActiveRun) -> None:
         """Count its prompt no more among those to be computed, if it was."""
         if not held.has_sampled:
             self.groups.count_prompt(held.group, held.nodes, -held.prompt)
+
+    def _digests_before(self, sequence: Sequence, tokens: int) -> list[bytes]:
+        """Digests of the blocks that it could begin with: all full ones that leave a token to compute, which the next
+        is sampled behind."""
+        if not self.looks_up(sequence):
+            return []
+        return sequence.block_digests(self._layout.block_tokens, (tokens - 1) // self._layout.block_tokens)
+
+    def _awaits_blocks(self, sequence: Sequence) -> bool:
+        """Tell whether a request does well to wait: at least half of what it would compute is about to be computed for
+        one that was admitted before, at the only node of each stage."""
+        if not self._coming or not self._has_one_way or not self.looks_up(sequence):
+            return False
+        tokens = sequence.needed_tokens
+        digests = self._digests_before(sequence, tokens)
+        known = self.groups.known_blocks((0,) * len(self._layout.stages), digests)
+        coming = next((n for n, each in enumerate(digests[known:]) if each not in self._coming), len(digests) - known)
+        return 2 * coming * self._layout.block_tokens >= tokens - known * self._layout.block_tokens
+
+    def _comes_no_more(self, held: ActiveRun, digests: Iterable[bytes]) -> None:
+        for digest in digests:
+            if self._coming.get(digest) == held.run:
+                del self._coming[digest]
+
+    def _take(self, nodes: tuple[int, ...], blocks: int) -> None:
+        for stage, node, book in self._books(nodes):
+            lost = book.take(blocks)
+            if lost:
+                self.say(DropBlocks(stage, node, tuple(lost)))
+
+    def _books(self, nodes: tuple[int, ...]) -> Iterator[tuple[int, int, BlockBook]]:
+        """Stage, node and book of each."""
+        for stage, node in enumerate(nodes):
+            yield stage, node, self.groups.books[stage][node]

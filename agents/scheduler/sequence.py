@@ -9,6 +9,8 @@ import msgspec
 from agents.messages.to_gateway import FinishReason, TokenLogprobs, TokenRun
 from agents.messages.to_scheduler import Generate, Leg, Sampling
 from agents.messages.to_stage import RuledText
+from agents.scheduler.block_book import BlockName
+from agents.scheduler.block_digests import extend_digests
 
 Key = tuple[Hashable, int]
 """Whoever asked, and the attempt's number with them."""
@@ -42,6 +44,10 @@ class ActiveRun:
     """KV blocks, the same number on each of its nodes."""
     prompt: int
     """Tokens to compute before it samples."""
+    known: tuple[list[BlockName], ...] = ()
+    """Those of its blocks, at the node of each stage, that others may hold too: in the order of its text."""
+    shared_tokens: int = 0
+    """Tokens whose KV cache was there when it was admitted: where its first step begins."""
     position: int = 0
     """Tokens in the KV cache."""
     has_sampled: bool = False
@@ -53,6 +59,11 @@ class ActiveRun:
     """Of the KV cache that came, over the links."""
     knows_rules: bool = False
     """The worker that samples has been told its rules."""
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether no step of it is over."""
+        return self.position == self.shared_tokens and not self.has_sampled
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +81,10 @@ class Sequence:
     """Prefill leg: the other instance has been told of its KV cache."""
     lacks_token: bool = False
     """Decode leg: the token behind its KV cache is not known yet."""
+    cached_tokens: int | None = None
+    """Of what it came with, tokens that were not computed, as their KV cache was there; None before it is admitted."""
+    digests: list[bytes] = field(default_factory=list)
+    """Of its first full blocks, as many as were asked for."""
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
     sampling: Sampling = field(init=False)
@@ -79,6 +94,21 @@ class Sequence:
         self.tokens = [*self.request.prompt, *self.request.generated]
         asked = self.request.sampling
         self.sampling = asked if asked.rules is None else msgspec.structs.replace(asked, rules=None)
+
+    def block_digests(self, block_tokens: int, blocks: int) -> list[bytes]:
+        """Return the digests of its first blocks, which are full."""
+        extend_digests(self.digests, self.tokens, block_tokens, blocks, self.request.cache_salt)
+        return self.digests[:blocks]
+
+    @property
+    def shares_blocks(self) -> bool:
+        """Tell whether its KV cache may be that of others with the same tokens. A decode leg's comes from elsewhere."""
+        return self.request.leg is not Leg.DECODE
+
+    @property
+    def cached_prompt_tokens(self) -> int:
+        """Return how many tokens of its prompt were found in the cache."""
+        return min(self.cached_tokens or 0, len(self.request.prompt))
 
     @property
     def is_prefill(self) -> bool:

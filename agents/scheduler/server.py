@@ -15,8 +15,9 @@ from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, LogitRules
 from agents.messages.to_stage_scheduler import KvLinkBroken, StageSampled
-from agents.scheduler.core import GatewayMessage, SchedulerCore
+from agents.scheduler.core import SchedulerCore
 from agents.scheduler.flight import BadResultError, Sampled
+from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.hand_off_desk import HandOffDesk
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch, ReleaseKv
@@ -80,6 +81,8 @@ class InstanceScheduler:
             tally.sent_kv_bytes,
             tally.received_kv_bytes,
             self._gang.node_stats,
+            tally.looked_up_tokens,
+            tally.found_tokens,
         )
 
     async def stop(self) -> None:
@@ -132,6 +135,7 @@ class InstanceScheduler:
 
     def stages_ready(self) -> None:
         self._core.streams_kv = self._gang.streams_kv
+        self._core.share_kv(self._gang.shares_kv and self._settings.prefix_cache)
         self._desk.begin(self._gang.kv_shape, self._gang.rendezvous)
         self._gateways.tell_status()
         self._wake()

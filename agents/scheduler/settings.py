@@ -15,4 +15,7 @@ class SchedulerSettings:
     """Two instances that have had nothing to hand off for as long part."""
     network: str = ""
     """The private network that this instance's nodes are in; empty: nobody said."""
+    prefix_cache: bool = True
+    """Prompts begin with the KV blocks of those before them that began alike, where all stages can. Blocks that are
+    kept for it count as free, so that it costs nothing but its bookkeeping."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)

@@ -13,7 +13,7 @@ from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.messages.kv_shape import KvShape, StageLayers
 from agents.messages.to_gateway import NodeStats
-from agents.messages.to_stage import NOWHERE, Connect, FreeRuns, Leave, ReserveRun, StageEntry, StageStep
+from agents.messages.to_stage import NOWHERE, Connect, DropKept, FreeRuns, Leave, ReserveRun, StageEntry, StageStep
 from agents.messages.to_stage_scheduler import (
     KvArrived,
     KvLinkBroken,
@@ -26,7 +26,7 @@ from agents.messages.to_stage_scheduler import (
 )
 from agents.scheduler.flight import BadResultError
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import GroupStep, ReleaseKv, ReserveKv, StepEntry
+from agents.scheduler.orders import DropBlocks, GroupStep, ReleaseKv, ReserveKv, StepEntry
 from agents.scheduler.stage_check import faults
 from agents.scheduler.workers import WorkerPlace, Workers
 
@@ -129,6 +129,11 @@ class StageGang:
         return all(loaded.streams_kv for loaded in self._loaded.values())
 
     @property
+    def shares_kv(self) -> bool:
+        """Whether all workers keep KV blocks of runs that are over, and begin others with them."""
+        return all(loaded.shares_kv for loaded in self._loaded.values())
+
+    @property
     def obeys_rules(self) -> bool:
         """Whether all workers choose tokens by rules."""
         return all(loaded.obeys_rules for loaded in self._loaded.values())
@@ -164,7 +169,7 @@ class StageGang:
             self._own_rendezvous = Rendezvous(self._interface)
         return self._own_rendezvous.address
 
-    def send(self, order: GroupStep | ReleaseKv | ReserveKv) -> None:
+    def send(self, order: GroupStep | ReleaseKv | DropBlocks | ReserveKv) -> None:
         """Tell every worker its part."""
         match order:
             case GroupStep():
@@ -173,7 +178,11 @@ class StageGang:
             case ReleaseKv():
                 self._arrivals.forget(order.run)
                 for worker in self._workers.way(order.nodes):
-                    self._tell(worker, FreeRuns((order.run,)))
+                    kept = order.kept[self._workers.place(worker).stage] if order.kept else ()
+                    self._tell(worker, FreeRuns((order.run,), kept))
+            case DropBlocks():
+                for worker in self._workers.parts(order.stage, order.node):
+                    self._tell(worker, DropKept(order.blocks))
             case ReserveKv():
                 way = self._workers.way(order.nodes)
                 self._arrivals.expect(order.run, [self._workers.place(worker) for worker in way])
@@ -296,7 +305,7 @@ def node_steps(step: GroupStep, workers: Workers) -> Iterator[tuple[int, StageSt
         way = ways.get(entry.nodes)
         if way is None:
             way = ways[entry.nodes] = workers.way(entry.nodes)
-        for worker, one in zip(way, _stage_entries(entry, way), strict=True):
+        for worker, one in zip(way, _stage_entries(entry, way, workers), strict=True):
             told.setdefault(worker, []).append(one)
         token_ids.setdefault(way[0], []).extend(entry.token_ids)
     partners = {partner for worker in told for partner in workers.partners(worker)}
@@ -304,12 +313,13 @@ def node_steps(step: GroupStep, workers: Workers) -> Iterator[tuple[int, StageSt
         yield worker, StageStep(step.number, tuple(told.get(worker, ())), tuple(token_ids.get(worker, ())))
 
 
-def _stage_entries(entry: StepEntry, way: tuple[int, ...]) -> Iterator[StageEntry]:
+def _stage_entries(entry: StepEntry, way: tuple[int, ...], workers: Workers) -> Iterator[StageEntry]:
     """Yield the entry for each worker on the way."""
     tokens = len(entry.token_ids)
-    for at, _ in enumerate(way):
+    for at, worker in enumerate(way):
         source = way[at - 1] if at else NOWHERE
         is_last = at == len(way) - 1
         target = NOWHERE if is_last else way[at + 1]
         sampling, ruled = (entry.sampling, entry.ruled) if is_last else (None, None)
-        yield StageEntry(entry.run, entry.position, tokens, source, target, sampling, entry.trace, ruled)
+        shared = entry.shared[workers.place(worker).stage] if entry.shared else ()
+        yield StageEntry(entry.run, entry.position, tokens, source, target, sampling, entry.trace, ruled, shared)

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 
-from agents.scheduler.groups import Groups
+from agents.scheduler.block_book import BlockBook
 from agents.scheduler.sequence import ActiveRun, Sequence
 
 
 def victims(
-    sequence: Sequence, held: ActiveRun, needed: int, running: Iterable[Sequence], groups: Groups
+    sequence: Sequence, held: ActiveRun, needed: int, running: Iterable[Sequence], books: list[list[BlockBook]]
 ) -> list[Sequence] | None:
     """Return as many of the youngest as leave `needed` free blocks on each of its nodes; None where older ones hold
-    them."""
+    them. `books`: of the nodes of each stage."""
     found: list[Sequence] = []
     for stage, node in enumerate(held.nodes):
-        short = needed - groups.free(stage, node) - _freed(found, stage, node)
+        book = books[stage][node]
+        short = needed - book.free - _freed(found, stage, node, book)
         for other in sorted(running, key=lambda s: -s.arrival) if short > 0 else ():
             if short <= 0 or other.arrival <= sequence.arrival:
                 break
@@ -21,11 +22,13 @@ def victims(
                 continue
             if other.admission and other.admission.nodes[stage] == node:
                 found.append(other)
-                short -= other.admission.blocks
+                # Of all together: blocks that they alone share are free once the last of them is over.
+                short = needed - book.free - _freed(found, stage, node, book)
         if short > 0:
             return None
     return found
 
 
-def _freed(found: Iterable[Sequence], stage: int, node: int) -> int:
-    return sum(v.admission.blocks for v in found if v.admission and v.admission.nodes[stage] == node)
+def _freed(found: Iterable[Sequence], stage: int, node: int, book: BlockBook) -> int:
+    held = [v.admission for v in found if v.admission and v.admission.nodes[stage] == node]
+    return book.freed_by((each.blocks - len(each.known[stage]), each.known[stage]) for each in held)

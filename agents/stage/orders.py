@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from agents.messages.to_stage import Connect, FreeRuns, ReserveRun, StageStep
+from agents.messages.to_stage import Connect, DropKept, FreeRuns, ReserveRun, StageStep
 
-Order = Connect | StageStep | FreeRuns | ReserveRun
+Order = Connect | StageStep | FreeRuns | DropKept | ReserveRun
 
 
 class Orders:

@@ -7,7 +7,7 @@ import msgspec
 import torch
 
 from agents.edges.mesh import Mesh
-from agents.engines.batch import StepBatch, StepRequest
+from agents.engines.batch import BlockName, StepBatch, StepRequest
 from agents.engines.protocol import StageEngine
 from agents.engines.sampling import LogitRules, RuledText, Sampling
 from agents.engines.step_output import Sample
@@ -44,8 +44,11 @@ class StageRunner:
             return None
         return StageSampled(step.number, tuple(map(_run_sample, output.samples)))
 
-    def free(self, run: int) -> None:
-        self._engine.free(str(run))
+    def free(self, run: int, kept: Sequence[int] = ()) -> None:
+        self._engine.free(str(run), kept)
+
+    def drop(self, blocks: Sequence[to_stage.BlockName]) -> None:
+        self._engine.drop([BlockName(str(run), block) for run, block in blocks])
 
     def _rows(self, step: StageStep) -> torch.Tensor:
         """The step's input: rows of the workers before, put in the order of the entries."""
@@ -79,7 +82,8 @@ def _parts(entries: Sequence[StageEntry], peers: Sequence[int]) -> dict[int, lis
 
 def _step_request(entry: StageEntry) -> StepRequest:
     sampling = None if entry.sampling is None else _sampling(entry.sampling)
-    return StepRequest(str(entry.run), entry.position, entry.tokens, sampling, _ruled(entry.ruled))
+    shared = tuple(BlockName(str(run), block) for run, block in entry.shared)
+    return StepRequest(str(entry.run), entry.position, entry.tokens, sampling, _ruled(entry.ruled), shared=shared)
 
 
 def _sampling(told: to_scheduler.Sampling) -> Sampling:

@@ -23,6 +23,7 @@ from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import (
     CloseKvLink,
     Connect,
+    DropKept,
     Leave,
     OpenKvLink,
     ReserveRun,
@@ -120,6 +121,7 @@ class StageWorker:
                 rendezvous=None if self._rendezvous is None else self._rendezvous.address,
                 obeys_rules=True,
                 obeys_grammars=facts.obeys_grammars or not facts.held.last,
+                shares_kv=facts.shares_kv,
             )
         )
         if self._beat is None:
@@ -171,12 +173,14 @@ class StageWorker:
                 self._report(sampled)
         elif isinstance(order, ReserveRun):
             self._kv.inbox.reserve(order.run, order.tokens)
+        elif isinstance(order, DropKept):
+            runner.drop(order.blocks)
         elif isinstance(order, Connect):
             raise TransferError("told to connect twice")
         else:
             for run in order.runs:
                 self._kv.forget(run)
-                runner.free(run)
+                runner.free(run, order.kept)
 
     def _reserve(self, order: ReserveRun) -> None:
         """Reserve blocks beside the engine's thread, which may be in a step."""

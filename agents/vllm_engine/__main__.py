@@ -21,7 +21,6 @@ from agents.channels.keys import KeyPair
 from agents.engines.loading import check_engine
 from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
-from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.settings import SchedulerSettings
 from agents.tracing.json_lines import log_json_lines
 from agents.vllm_engine.engine_thread import Engine
@@ -56,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _load(arguments: argparse.Namespace, layout: PipelineLayout) -> Engine:
+def _load(arguments: argparse.Namespace, instance: InstanceFile) -> Engine:
     """Raises whatever keeps the model from being loaded."""
     place = arguments.checkpoint
     path = fetch_layers(place) if is_on_hub(place) else Path(place)
@@ -64,12 +63,12 @@ def _load(arguments: argparse.Namespace, layout: PipelineLayout) -> Engine:
     from agents.vllm_engine.weights import check_memory, safetensors_folder
 
     check_engine("vllm", open_checkpoint(path), place)
-    check_memory(path, layout, arguments.dtype, arguments.memory_mib)
+    check_memory(path, instance.layout, arguments.dtype, arguments.memory_mib)
     folder = safetensors_folder(path, arguments.dtype, arguments.converted)
     from agents.vllm_engine.engine import VllmEngine
 
     split = Split(arguments.tensor_parallel, arguments.parts, arguments.whole_experts)
-    return VllmEngine(folder, layout, arguments.dtype, split)
+    return VllmEngine(folder, instance.layout, arguments.dtype, split, instance.prefix_cache)
 
 
 def _carrier(*about: Any) -> Carrier:
@@ -86,7 +85,7 @@ async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Name
         keys,
         instance.gateways,
         instance.layout,
-        partial(_load, arguments, instance.layout),
+        partial(_load, arguments, instance),
         SchedulerSettings(network=instance.network),
         pace=arguments.pace,
         interface=instance.interface,

@@ -50,9 +50,12 @@ _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 class VllmEngine:
     """Model in vLLM's engine. Belongs to one thread."""
 
-    def __init__(self, folder: Path, layout: PipelineLayout, dtype: str, split: Split = WHOLE) -> None:
+    def __init__(
+        self, folder: Path, layout: PipelineLayout, dtype: str, split: Split = WHOLE, prefix_cache: bool = True
+    ) -> None:
         """`folder`: config.json and safetensors. `layout`: one stage of one node. `split`: over devices that this
         process sees; where there are several, each is driven by a process of its own, which ends with this one.
+        `prefix_cache`: false keeps vLLM from having one.
 
         Raises whatever vLLM does where the model cannot be loaded."""
         ((node,),) = layout.stages
@@ -78,6 +81,7 @@ class VllmEngine:
             max_logprobs=MAX_TOP_LOGPROBS,
             logits_processors=[SeededDraw],
             disable_log_stats=True,
+            enable_prefix_caching=None if prefix_cache else False,
             tensor_parallel_size=split.tensor_parallel,
             pipeline_parallel_size=split.parts,
             enable_expert_parallel=split.whole_experts,
@@ -134,7 +138,8 @@ class VllmEngine:
             extra_args=extra or None,
         )
         try:
-            self._llm.add_request(ask.id, tokens_input(list(ask.tokens)), params)
+            tokens = tokens_input(list(ask.tokens), cache_salt=ask.cache_salt or None)
+            self._llm.add_request(ask.id, tokens, params)
         except VLLMError as error:
             raise ValueError(str(error)) from error
 

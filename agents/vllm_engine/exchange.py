@@ -25,6 +25,8 @@ class Ask:
     leg: Leg = Leg.WHOLE
     """Prefill: the KV cache of `tokens` stays when the request ends by its length, until it is aborted. Decode: that of
     all tokens but the last comes from elsewhere."""
+    cache_salt: str = ""
+    """Only requests with the same begin with KV blocks of each other."""
 
 
 @dataclass(frozen=True, slots=True)

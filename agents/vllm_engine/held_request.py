@@ -32,7 +32,8 @@ class HeldRequest:
         left, leg = self.limit - self.output_tokens, request.leg
         if leg is Leg.PREFILL:
             left, leg = 1, Leg.PREFILL if left > 1 else Leg.WHOLE
-        return Ask(self.id, tokens, left, request.stop_ids, request.sampling, len(request.prompt), leg)
+        length = len(request.prompt)
+        return Ask(self.id, tokens, left, request.stop_ids, request.sampling, length, leg, request.cache_salt)
 
     def hand(self, token: int) -> None:
         """Go on behind the token of the prefill leg, which has sent it."""

@@ -13,7 +13,7 @@ from agents.messages.to_gateway import Failure, Finished, FinishReason, Tokens
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg, Sampling
-from agents.scheduler.core import GatewayMessage
+from agents.scheduler.gateway_message import GatewayMessage
 from bench.stepping.hand_offs import HandOffs
 from bench.stepping.stepped_instance import GATEWAY, TOKEN, SteppedInstance
 from bench.stepping.streams import HandOff

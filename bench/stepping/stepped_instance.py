@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from agents.messages.to_scheduler import OtherLeg
-from agents.scheduler.core import GatewayMessage, SchedulerCore
+from agents.scheduler.core import SchedulerCore
 from agents.scheduler.flight import Sampled
+from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, ReleaseKv, ReserveKv
 from bench.stepping.clocks import Clocks

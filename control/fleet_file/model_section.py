@@ -112,6 +112,9 @@ class ModelSection(SpecSection):
     """Engine that nodes run, and whose step times count. `vllm` serves whole models on rented nodes; `vllm-stage` is
     planned anywhere, and run on nodes of this machine. Default: on rented nodes `vllm` for instances of one node and
     `torch` for those of several; on other nodes `torch`."""
+    prefix_cache: Annotated[bool, Field(strict=True)] = True
+    """Begin a prompt with the KV blocks of those before it that began alike: turns of a chat, a system prompt. Plans do
+    not count on it. Changes take effect with the next instances that start."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
     relative to the file. Default: where the model says."""

@@ -1,5 +1,6 @@
 """Request bodies as JSON: types and bounds of every field; an unknown field is an error, not a surprise later."""
 
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -29,6 +30,9 @@ _TokenId = Annotated[int, Meta(ge=0, lt=1 << 24)]
 _LogitBias = Annotated[dict[_TokenId, Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=MAX_BIASES)]
 _TokenList = Annotated[list[int], Meta(max_length=MAX_TOKENS)]
 TemplateArguments = Annotated[dict[_Name, Any], Meta(max_length=MAX_TEMPLATE_ARGUMENTS)]
+
+
+CacheSalt = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class StreamOptions(Struct, forbid_unknown_fields=True):
@@ -65,6 +69,8 @@ class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Accepted and not used, as is `metadata`."""
     metadata: dict[str, str] | None = None
     service_tier: ServiceTier | None = None
+    cache_salt: CacheSalt | None = None
+    """As in vLLM."""
 
 
 class CompletionBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
@@ -183,17 +189,18 @@ class DetokenizeBody(Struct, kw_only=True, forbid_unknown_fields=True):
     tokens: _TokenList
 
 
-Body = TypeVar("Body", CompletionBody, ChatBody, TokenizeBody, DetokenizeBody)
+Body = TypeVar("Body", bound=Struct)
 
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (CompletionBody, ChatBody, TokenizeBody, DetokenizeBody)
-}
+
+@cache
+def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Body]:
+    return msgspec.json.Decoder(kind)
 
 
 def read_body(raw: bytes, kind: type[Body]) -> Body:
     """Raises ApiError 400 that names the parameter."""
     try:
-        body: Body = _decoders[kind].decode(raw)
+        body: Body = _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
         raise _invalid(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

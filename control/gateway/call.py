@@ -36,6 +36,8 @@ class GenerationRequest:
     """It has waited for a model that nothing served."""
     must_obey: bool = False
     """Its client asked for rules of sampling that instances of the release before would read over."""
+    cache_salt: str = ""
+    """As of `Generate`."""
 
 
 class News(NamedTuple):

@@ -51,6 +51,7 @@ def chat_params(body: ChatBody) -> GenerationParams:
         with_usage=body.stream_options is not None and body.stream_options.include_usage,
         ignores_eos=bool(body.ignore_eos),
         service_tier=body.service_tier,
+        cache_salt=body.cache_salt or "",
     )
 
 

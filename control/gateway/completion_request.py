@@ -30,6 +30,7 @@ def completion_params(body: CompletionBody) -> GenerationParams:
         with_usage=body.stream_options is not None and body.stream_options.include_usage,
         ignores_eos=bool(body.ignore_eos),
         service_tier=body.service_tier,
+        cache_salt=body.cache_salt or "",
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers one request of /v1/completions or /v1/chat/completions, from its body to the last byte."""
+"""Answers one request for text, from its checked form to the last byte."""
 
 import asyncio
 import time
@@ -192,6 +192,7 @@ class Generation:
             priority,
             was_held,
             wanted.must_obey,
+            params.cache_salt,
         )
 
     async def _turns(

@@ -63,6 +63,8 @@ class GenerationParams:
     ignores_eos: bool
     service_tier: ServiceTier | None
     """As it was asked for."""
+    cache_salt: str
+    """Only requests with the same are answered from what a prefix cache has of each other; empty is one, too."""
 
 
 def sampling_of(body: GenerationBody, top_logprobs: int | None) -> AskedSampling:

@@ -53,6 +53,7 @@ class LegPart:
             work_class=self.work_class,
             receives_from=peers(*self.receives_from),
             sends_to=peers(*self.sends_to),
+            cache_salt=asked.cache_salt,
         )
 
 

@@ -17,6 +17,8 @@ class ModelFiles:
     """`hf:ORG/NAME@REVISION`, `package:NAME` or `path:PATH`, as nodes find it."""
     vocab_size: int
     max_context_tokens: int
+    prefix_cache: bool = True
+    """Prompts begin with KV blocks of those before them that began alike, on the engines of our own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ def served_apps(
                 disaggregated=section.disaggregated,
                 aggregated=section.aggregated,
                 arrivals=arrivals,
+                prefix_cache=section.prefix_cache,
             )
             whole = located(at("engine"), served_by, whole, held)
             # What no cloud starts is planned to look at, where somebody asks for it by name.

@@ -140,7 +140,8 @@ def weights_of(world: World) -> dict[str, str]:
 
 def _files(served: ServedModel, weights: Mapping[str, str]) -> ModelFiles:
     model = served.model
-    return ModelFiles(served.name, weights[served.name], model.vocab_size, model.max_context_tokens)
+    sizes = model.vocab_size, model.max_context_tokens
+    return ModelFiles(served.name, weights[served.name], *sizes, served.prefix_cache)
 
 
 def _readable(plan: Plan) -> tuple[Target, ...]:

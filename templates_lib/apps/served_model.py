@@ -43,6 +43,8 @@ class ServedModel:
     only_where_started: bool = False
     """Templates of each engine are planned only in clouds whose nodes start it; false: in all, of an engine that was
     named and that none of them starts, to look at."""
+    prefix_cache: bool = True
+    """Its instances keep KV blocks for prompts that begin alike. No plan counts on what they find."""
 
     def by_engine(self) -> tuple["ServedModel", ...]:
         """Return the same for each of its engines alone, the preferred one first."""

@@ -1,5 +1,6 @@
 """Free and taken units of the KV cache."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from agents.engines.errors import OutOfKvBlocksError
@@ -11,6 +12,8 @@ class BlockPool:
     def __init__(self, units: int) -> None:
         self.units = units
         self._free = list(range(units - 1, -1, -1))
+        self._shared: Counter[int] = Counter()
+        """Holders of a taken unit beside the first."""
 
     @property
     def free(self) -> int:
@@ -25,5 +28,19 @@ class BlockPool:
         del self._free[cut:]
         return taken
 
+    def share(self, units: Iterable[int]) -> None:
+        """Count one more holder of taken units: each has to give them back."""
+        self._shared.update(units)
+
     def give_back(self, units: Iterable[int]) -> None:
-        self._free.extend(units)
+        """One holder of these units needs them no longer; they are free once none does."""
+        if not self._shared:
+            self._free.extend(units)
+            return
+        for unit in units:
+            if unit not in self._shared:
+                self._free.append(unit)
+            elif self._shared[unit] > 1:
+                self._shared[unit] -= 1
+            else:
+                del self._shared[unit]

@@ -46,6 +46,20 @@ class BlockTable:
         self._groups = groups
         self.blocks = [GroupBlocks(torch.empty(0, len(group.layers), dtype=torch.int64)) for group in groups]
 
+    @classmethod
+    def behind(cls, groups: tuple[WindowGroup, ...], shared: list[list[torch.Tensor]]) -> "BlockTable":
+        """Return the table of a request that begins with full blocks of others. `shared`: of each, by group, its units
+        (layers of the group,)."""
+        table = cls(groups)
+        table.tokens = table.reach = len(shared) * BLOCK_TOKENS
+        for held, units in zip(table.blocks, zip(*shared, strict=True), strict=True):
+            held.units = torch.stack(units)
+        return table
+
+    def block(self, block: int) -> list[torch.Tensor]:
+        """Units of one block, by group (layers of the group,). Raises IndexError where it is not held."""
+        return [held.units[block - held.first_block] for held in self.blocks]
+
     def units_to_reach(self, tokens: int) -> int:
         """Units to take before `tokens` tokens have room, without what growing would free."""
         end = -(-tokens // BLOCK_TOKENS)

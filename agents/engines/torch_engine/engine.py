@@ -1,12 +1,13 @@
 """The torch engine."""
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import BlockName, StepBatch
 from agents.engines.checks import check_batch, check_given, check_new
 from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.grammars import Vocabulary, vocabulary_of
@@ -89,7 +90,7 @@ def load_torch_engine(
         # Sums over ranks are not recorded: they were not tried so.
         decode = DecodeSteps(stage, cache, Recorder(device, records=shard.size == 1 and not stage.waits))
     vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
-    facts = replace(facts, obeys_grammars=vocabulary is not None)
+    facts = replace(facts, obeys_grammars=vocabulary is not None, shares_kv=cache.shares)
     engine = TorchEngine(facts, stage, cache, vocabulary, decode)
     if decode is not None and shard.exchange is None:  # replicas would have to take part
         warm_up(engine)
@@ -158,10 +159,13 @@ class TorchEngine:
         samples = sample_ends(batch, hidden, stage.head, self._ruled)
         return StepOutput(samples=samples, rows=_handed_out(batch, hidden, stage.head))
 
-    def free(self, request_id: str) -> None:
-        self._cache.free(request_id)
+    def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
+        self._cache.free(request_id, kept)
         self._ruled.forget(request_id)
         self._copies.forget(request_id)
+
+    def drop(self, blocks: Sequence[BlockName]) -> None:
+        self._cache.drop(blocks)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         check_new(request_id, tokens, self._cache.tokens(request_id))

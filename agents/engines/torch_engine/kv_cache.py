@@ -1,13 +1,13 @@
 """The paged KV cache of one engine: memory, and which request holds what of it."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import torch
 
-from agents.engines.batch import StepBatch
-from agents.engines.errors import OutOfKvBlocksError, UnknownRequestError
+from agents.engines.batch import BlockName, StepBatch, StepRequest
+from agents.engines.errors import BadBatchError, OutOfKvBlocksError, UnknownRequestError
 from agents.engines.torch_engine.block_pool import BlockPool
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS, BlockTable, WindowGroup
 
@@ -50,6 +50,8 @@ class KvCache:
         """Where keys and values of its encoded rows lie, by request."""
         self.attending: set[str] = set()
         """Requests whose encoded rows are there."""
+        self._kept: dict[BlockName, list[torch.Tensor]] = {}
+        """Blocks of requests that were freed: units (layers of the group,) by group."""
         shape = (self._pool.units, BLOCK_TOKENS, kv_heads, head_dim)
         # Written to, not `torch.zeros`: a CPU's memory is there from now on, and not found missing under load.
         self.keys = torch.empty(shape, dtype=like.dtype, device=like.device).zero_()
@@ -60,6 +62,12 @@ class KvCache:
         """The bytes of keys and of values; on a CPU."""
         keys, values = (side.view(torch.uint8).flatten().numpy().data for side in (self.keys, self.values))
         return keys, values
+
+    @property
+    def shares(self) -> bool:
+        """Whether blocks can be kept and shared: not those of layers with a window, which are gone before a request
+        is, nor where tokens attend to an encoder's rows, which are a request's own."""
+        return not self.encoded_tokens and not any(group.window for group in self.groups)
 
     @property
     def free_units(self) -> int:
@@ -77,16 +85,20 @@ class KvCache:
 
     def units_short(self, batch: StepBatch) -> int:
         with self._changing:
-            return self._short(batch)
+            return self._short(batch, self._tables_of(batch))
 
     def grow(self, batch: StepBatch) -> None:
-        """Makes room for the tokens of the batch. Raises OutOfKvBlocksError before anything is taken."""
+        """Makes room for the tokens of the batch. Raises OutOfKvBlocksError, and BadBatchError for blocks that are to
+        be shared and are not there, before anything is taken."""
         with self._changing:
-            short = self._short(batch)
+            tables = self._tables_of(batch)
+            short = self._short(batch, tables)
             if short:
                 raise OutOfKvBlocksError(short + self._pool.free, self._pool.free)
-            for request in batch.requests:
-                table = self._tables.setdefault(request.id, BlockTable(self.groups))
+            for request, table in zip(batch.requests, tables, strict=True):
+                if request.shared:
+                    self._pool.share(unit for held in table.blocks for unit in held.units.flatten().tolist())
+                self._tables[request.id] = table
                 table.grow(request.position + request.tokens, self._pool)
                 self._make_room_for_encoded(request.id)
 
@@ -108,12 +120,27 @@ class KvCache:
             self._tables[request_id] = table
             self._make_room_for_encoded(request_id)
 
-    def free(self, request_id: str) -> None:
+    def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
+        """Give the request's units back but for those of `kept` blocks, which stay under their names."""
         with self._changing:
             self.attending.discard(request_id)
-            for table in (self._tables.pop(request_id, None), self._encoded.pop(request_id, None)):
-                if table:
-                    table.release(self._pool)
+            table, encoded = self._tables.pop(request_id, None), self._encoded.pop(request_id, None)
+            if encoded:
+                encoded.release(self._pool)
+            if table is None:
+                return
+            for block in kept:
+                units = self._kept[BlockName(request_id, block)] = table.block(block)
+                self._pool.share(unit for of_group in units for unit in of_group.tolist())
+            table.release(self._pool)
+
+    def drop(self, blocks: Iterable[BlockName]) -> None:
+        """Give kept blocks back. Raises BadBatchError for one that is not kept."""
+        with self._changing:
+            for name in blocks:
+                if name not in self._kept:
+                    raise BadBatchError(f"block {name} is to be dropped, and is not kept")
+                self._pool.give_back(unit for of_group in self._kept.pop(name) for unit in of_group.tolist())
 
     def encoded_units(self, request_id: str) -> torch.Tensor:
         """(blocks, layers) units of the request's encoded rows."""
@@ -146,17 +173,35 @@ class KvCache:
     def flat_values(self) -> torch.Tensor:
         return self.values.flatten(0, 1)
 
-    def _short(self, batch: StepBatch) -> int:
-        empty = BlockTable(self.groups)
+    def _short(self, batch: StepBatch, tables: list[BlockTable]) -> int:
         needed = sum(
-            self._tables.get(request.id, empty).units_to_reach(request.position + request.tokens)
-            for request in batch.requests
+            table.units_to_reach(request.position + request.tokens)
+            for request, table in zip(batch.requests, tables, strict=True)
         )
         new = sum(request.id not in self._encoded for request in batch.requests)
-        needed += new * empty.units_to_reach(self.encoded_tokens)
+        needed += new * BlockTable(self.groups).units_to_reach(self.encoded_tokens)
         return max(0, needed - self._pool.free)
 
     def _make_room_for_encoded(self, request_id: str) -> None:
         if self.encoded_tokens and request_id not in self._encoded:
             table = self._encoded[request_id] = BlockTable(self.groups)
             table.grow(self.encoded_tokens, self._pool)
+
+    def _tables_of(self, batch: StepBatch) -> list[BlockTable]:
+        """Of each request, in order; those of new ones have nothing but the blocks that they share."""
+        return [self._tables.get(request.id) or self._new_table(request) for request in batch.requests]
+
+    def _new_table(self, request: StepRequest) -> BlockTable:
+        if not request.shared:
+            return BlockTable(self.groups)
+        return BlockTable.behind(self.groups, [self._block(name) for name in request.shared])
+
+    def _block(self, name: BlockName) -> list[torch.Tensor]:
+        """Units of a block, by group. Raises BadBatchError where it is neither kept nor of a request that is here."""
+        kept = self._kept.get(name)
+        if kept is not None:
+            return kept
+        table = self._tables.get(name.request_id)
+        if table is None or table.reach < (name.block + 1) * BLOCK_TOKENS:
+            raise BadBatchError(f"block {name} is to be shared, and is not here")
+        return table.block(name.block)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import torch
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import BlockName, StepBatch
 from agents.engines.given_rows import NOTHING_GIVEN, EmbeddedRows, EncodedRows, GivenRows
 from agents.engines.kv_part import KvPart
 
@@ -55,6 +55,11 @@ def step_command(batch: StepBatch, rows: torch.Tensor) -> Step:
 
 class Free(msgspec.Struct, tag=True, frozen=True):
     request_id: str
+    kept: tuple[int, ...] = ()
+
+
+class Drop(msgspec.Struct, tag=True, frozen=True):
+    blocks: tuple[BlockName, ...]
 
 
 class Reserve(msgspec.Struct, tag=True, frozen=True):
@@ -62,7 +67,7 @@ class Reserve(msgspec.Struct, tag=True, frozen=True):
     tokens: int
 
 
-Command = Step | Free | Reserve
+Command = Step | Free | Drop | Reserve
 """Obeyed in order, and not answered."""
 
 

@@ -18,6 +18,7 @@ from agents.engines.torch_engine.shard import Ranks, shard_of, sum_over
 from agents.engines.torch_engine.shard_commands import (
     Command,
     CommandFailed,
+    Drop,
     Free,
     Loaded,
     Reserve,
@@ -136,7 +137,9 @@ def _obey(engine: TorchEngine, command: Command) -> None:
     match command:
         case Step(rows=rows):
             engine.step(command.whole_batch(), rows.tensor())
-        case Free(request_id):
-            engine.free(request_id)
+        case Free(request_id, kept):
+            engine.free(request_id, kept)
+        case Drop(blocks):
+            engine.drop(blocks)
         case Reserve(request_id, tokens):
             engine.reserve(request_id, tokens)

@@ -3,14 +3,14 @@
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import BlockName, StepBatch
 from agents.engines.checks import check_part_shape
 from agents.engines.errors import BadBatchError, RankLostError
 from agents.engines.kv_part import KvPart
@@ -22,7 +22,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.engines.torch_engine.engine import TorchEngine
 from agents.engines.torch_engine.shard import kv_heads_of
-from agents.engines.torch_engine.shard_commands import Command, Free, Reserve, encode, step_command
+from agents.engines.torch_engine.shard_commands import Command, Drop, Free, Reserve, encode, step_command
 from agents.engines.torch_engine.shard_rank import ShardRank
 from agents.engines.torch_engine.shard_worker import ReplicaPlan, ShardPlan, load_rank
 from agents.weights.source import open_checkpoint
@@ -107,9 +107,13 @@ class ShardedEngine:
             except RuntimeError as error:  # a sum with a rank that is gone
                 raise RankLostError(f"a rank of the stage took no part in the step ({error})") from error
 
-    def free(self, request_id: str) -> None:
-        with self._told(Free(request_id)):
-            self._local.free(request_id)
+    def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
+        with self._told(Free(request_id, tuple(kept))):
+            self._local.free(request_id, kept)
+
+    def drop(self, blocks: Sequence[BlockName]) -> None:
+        with self._told(Drop(tuple(blocks))):
+            self._local.drop(blocks)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         with self._told(Reserve(request_id, tokens)):

@@ -1,6 +1,7 @@
 """The vLLM stage engine."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from vllm.forward_context import set_forward_context
 from vllm.platforms import current_platform
 from vllm.sequence import IntermediateTensors
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import BlockName, StepBatch
 from agents.engines.checks import check_batch, check_given, check_new, check_part, check_part_shape
 from agents.engines.errors import EngineError
 from agents.engines.grammars import Vocabulary, vocabulary_of
@@ -59,7 +60,7 @@ def load_vllm_stage(
         "vllm", config, held, WHOLE, dtype, device, kv_blocks, metered.reading.stored_bytes, time.perf_counter() - start
     )
     vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
-    facts = replace(facts, obeys_grammars=vocabulary is not None)
+    facts = replace(facts, obeys_grammars=vocabulary is not None, shares_kv=True)
     return VllmStageEngine(facts, stage, config.windows[held.first_layer : held.end], vocabulary)
 
 
@@ -108,9 +109,12 @@ class VllmStageEngine:
             return StepOutput(hidden=hidden)
         return StepOutput(samples=sample_ends(batch, hidden, self._logits, self._ruled))
 
-    def free(self, request_id: str) -> None:
-        self._blocks.free(request_id)
+    def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
+        self._blocks.free(request_id, kept)
         self._ruled.forget(request_id)
+
+    def drop(self, blocks: Sequence[BlockName]) -> None:
+        self._blocks.drop(blocks)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         check_new(request_id, tokens, self._blocks.tokens(request_id))

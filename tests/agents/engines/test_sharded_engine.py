@@ -17,6 +17,7 @@ from agents.engines.torch_engine.sharded_engine import ShardedEngine, load_shard
 from agents.weights.errors import MissingWeightsError
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.pipelines import CPU, Pipeline, Running, exported, hand_over
+from tests.agents.engines.shared_blocks import ask, drop, free, free_blocks, names
 from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
 
 Made = Callable[[str], TinyModel]
@@ -56,7 +57,7 @@ def sharded(tiny_model: Made) -> Iterator[ShardedEngine]:
     assert children() == before
 
 
-def test_ranks_that_share_a_kv_head_hand_it_over_once_and_all_take_it(tiny_model: Made) -> None:
+def test_ranks_that_share_a_kv_head_hand_it_over_once_and_all_take_and_keep_it(tiny_model: Made) -> None:
     checkpoint, model = tiny_model("llama-one-kv-head")
     expected = reference(model, PROMPT, TOKENS)
     engine = load(checkpoint.path, whole_experts=False)  # type: ignore[attr-defined]
@@ -64,6 +65,13 @@ def test_ranks_that_share_a_kv_head_hand_it_over_once_and_all_take_it(tiny_model
         assert (engine.facts.first_kv_head, engine.facts.kv_heads) == (0, 1)
         ours, single = Pipeline([engine]), Pipeline.load(checkpoint, [2, 4])
         assert_handed_over_both_ways(ours, single, expected)
+        answer = ask(ours, "first", PROMPT, TOKENS)
+        assert_same(answer, expected)
+        free(ours, "first", (0, 1))
+        assert ask(ours, "second", PROMPT, TOKENS, names("first", 2)) == answer, "all ranks keep the same blocks"
+        free(ours, "second")
+        drop(ours, *names("first", 2))
+        assert free_blocks(ours) == {BLOCKS}
     finally:
         engine.close()
 

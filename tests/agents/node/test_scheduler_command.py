@@ -44,6 +44,15 @@ def test_a_whole_model_runs_in_its_engines_python_on_all_devices_of_its_split(
         made(tmp_path, whole=split, devices=(0, 1))
 
 
+def test_an_instance_has_a_prefix_cache_unless_the_hub_says_no(tmp_path: Path) -> None:
+    said = []
+    run, settings = Run(ONLY, "chat", "torch", SCHEDULER), replace(CUDA, home=tmp_path)
+    for one in (run, changed(run, prefix_cache=False)):
+        scheduler_command(one, SCHEDULER, "own", tmp_path / "key", settings)
+        said.append(read_instance_file(tmp_path / f"{ONLY}.json").prefix_cache)
+    assert said == [True, False]
+
+
 def test_on_a_cpu_it_has_the_nodes_threads_pace_and_memory(tmp_path: Path) -> None:
     settings = replace(CUDA, device="cpu", threads=2, pace=0.5)
     command = made(tmp_path, settings, whole=changed(WHOLE, memory_mib=300))

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from agents.messages.to_gateway import Failed, Finished, TokenRun, Tokens
 from agents.messages.to_scheduler import Generate, LogitRules, Sampling
-from agents.scheduler.core import GatewayMessage, SchedulerCore
+from agents.scheduler.block_book import BlockName
+from agents.scheduler.core import SchedulerCore
 from agents.scheduler.flight import Sampled
+from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.orders import Dispatch, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry
+from agents.scheduler.orders import Dispatch, DropBlocks, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry
 from templates_lib.values.placement import FULLEST
 
 GREEDY = Sampling(0.0, 1.0, 0, 0)
@@ -68,6 +70,12 @@ class FakeStages:
     coming: dict[int, int] = field(default_factory=dict)
     """Reserved runs whose KV cache has not come, and how many tokens of it."""
     dispatches: list[Dispatch] = field(default_factory=list)
+    shares: dict[tuple[int, int, int], tuple[BlockName, ...]] = field(default_factory=dict)
+    """Of a run, at the node of a stage: blocks of others that it began with."""
+    kept: dict[tuple[int, int], dict[BlockName, list[int]]] = field(default_factory=dict)
+    """Blocks of runs that are over, by stage and node: the tokens in them."""
+    computed: int = 0
+    """Tokens of all steps."""
     releases: int = 0
     last_step: int = 0
     on_step: Callable[[GroupStep], None] = lambda _step: None
@@ -107,10 +115,17 @@ class FakeStages:
     def _obey(self, order: Order) -> None:
         if isinstance(order, ReleaseKv):
             assert self.places.pop(order.run, order.nodes) == order.nodes
+            self._keep(order)
             self.cached.pop(order.run, None)
             self.ruled.pop(order.run, None)
             self.coming.pop(order.run, None)
             self.releases += 1
+            return
+        if isinstance(order, DropBlocks):
+            for name in order.blocks:
+                del self.kept[order.stage, order.node][name]
+                for (_, stage, node), shared in self.shares.items():
+                    assert (stage, node) != (order.stage, order.node) or name not in shared, "a run holds it"
             return
         if isinstance(order, Dispatch):
             assert len(self.cached.get(order.run, ())) <= order.tokens
@@ -132,7 +147,10 @@ class FakeStages:
             assert self.places.setdefault(entry.run, entry.nodes) == entry.nodes, "nodes are fixed while a run lives"
             assert self.group_of.setdefault(entry.run, order.group) == order.group
             assert entry.run not in self.coming, "its KV cache has not come"
+            if entry.shared:
+                self._share(entry)
             held = self.cached.setdefault(entry.run, [])
+            self.computed += len(entry.token_ids)
             assert entry.position == len(held), "every position once and in order"
             held.extend(entry.token_ids)
             if entry.sampling is not None:
@@ -141,6 +159,36 @@ class FakeStages:
         self._check_blocks()
         self.flights[order.number] = (order, samples)
         self.on_step(order)
+
+    def _share(self, entry: StepEntry) -> None:
+        """A run begins with blocks that are there, of the same tokens at every stage."""
+        assert entry.run not in self.cached
+        shared = dict(zip(enumerate(entry.nodes), entry.shared, strict=True))
+        (tokens,) = {tuple(self._content(place, names)) for place, names in shared.items()}
+        self.cached[entry.run] = list(tokens)
+        self.shares.update({(entry.run, *place): names for place, names in shared.items()})
+
+    def _content(self, place: tuple[int, int], names: tuple[BlockName, ...]) -> list[int]:
+        text: list[int] = []
+        for name in names:
+            if name in self.kept.get(place, {}):
+                text += self.kept[place][name]
+                continue
+            stage, node = place
+            assert self.places[name.run][stage] == node
+            block = self.cached[name.run][name.block * BLOCK_TOKENS : (name.block + 1) * BLOCK_TOKENS]
+            assert len(block) == BLOCK_TOKENS, "only full blocks are shared"
+            text += block
+        return text
+
+    def _keep(self, order: ReleaseKv) -> None:
+        text = self.cached.get(order.run, [])
+        for place in enumerate(order.nodes):
+            self.shares.pop((order.run, *place), None)
+            for block in order.kept[place[0]] if order.kept else ():
+                tokens = text[block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
+                assert len(tokens) == BLOCK_TOKENS, "only full blocks are kept"
+                self.kept.setdefault(place, {})[BlockName(order.run, block)] = tokens
 
     def _count(self, entry: StepEntry, held: list[int], chosen: int) -> None:
         """Told once what the rules of a run are and what it has had, a stage knows it from then on."""
@@ -173,6 +221,7 @@ class FakeStages:
         held: Counter[tuple[int, int]] = Counter()
         for run, tokens in [*((run, len(ids)) for run, ids in self.cached.items()), *self.coming.items()]:
             for place in enumerate(self.places[run]):
-                held[place] += self.layout.blocks(tokens)
+                held[place] += self.layout.blocks(tokens) - len(self.shares.get((run, *place), ()))
+        held.update({place: len(blocks) for place, blocks in self.kept.items()})
         for (stage, node), blocks in held.items():
             assert blocks <= self.layout.stages[stage][node].kv_blocks

@@ -35,6 +35,8 @@ class TwoCores:
             FakeStages(SchedulerCore(layout, 1000, streams_kv=self.streams_kv), layout)
             for layout in (self.prefill_layout, self.decode_layout)
         )
+        for side in (self.prefill, self.decode):
+            side.core.share_kv(True)
         self.decode.tokens = self.prefill.tokens
         self.arrived: set[tuple[int, int]] = set()
 

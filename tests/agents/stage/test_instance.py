@@ -58,6 +58,32 @@ def test_requests_that_come_and_go_get_the_tokens_of_one_engine(parallel: Instan
     play(parallel, scenario)
 
 
+def test_turns_of_a_chat_begin_with_the_blocks_of_those_before(parallel: Instance, whole: Pipeline) -> None:
+    turns: list[tuple[list[int], list[int]]] = []
+    text = prompt_of(40, 900)
+    for turn in range(4):
+        text = [*text, *prompt_of(9, 901 + turn)]
+        turns.append((text, expected(whole, text, 12)))
+        text = [*text, *turns[-1][1]]
+
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(AskStats())
+        await gateway.until(lambda: gateway.of(Stats))
+        for n, (prompt, answer) in enumerate(turns):
+            gateway.send(asked(n, prompt, 12))
+            await gateway.until(lambda n=n: n in gateway.ends())
+            assert gateway.tokens(n) == answer, f"turn {n}"
+        gateway.send(AskStats())
+        await gateway.until(lambda: len(gateway.of(Stats)) == 2)
+        before, after = (stats.done for stats in gateway.of(Stats))
+        cached = [gateway.ends()[n].cached_prompt_tokens for n in range(len(turns))]
+        assert cached == [0, 48, 80, 96], "whole blocks of 16 that the turn before has computed"
+        assert after.found_tokens - before.found_tokens == sum(cached)
+        assert after.prompt_tokens - before.prompt_tokens == sum(len(prompt) for prompt, _ in turns) - sum(cached)
+
+    play(parallel, scenario)
+
+
 def test_stages_fetch_of_the_hub_what_holds_their_layers(
     checkpoint: Path, whole: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

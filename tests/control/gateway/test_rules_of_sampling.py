@@ -99,6 +99,27 @@ class FormerScheduler(EchoScheduler):
         return msgspec.structs.replace(super().status, obeys_rules=False)
 
 
+def test_a_salt_reaches_the_scheduler(tmp_path: Path) -> None:
+    bodies = (
+        CompletionBody(model="m", prompt="x", cache_salt="mine"),
+        ChatBody(model="m", messages=[], cache_salt="mine"),
+    )
+    params = completion_params(bodies[0]), chat_params(bodies[1])
+    assert [each.cache_salt for each in params] == ["mine", "mine"]
+
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, one=EchoSettings()) as fleet:
+            dispatcher = fleet.dispatcher()
+            fleet.publish(dispatcher, text_model("m", [whole("one", 0.01)]))
+            await fleet.usable(dispatcher)
+            call = Call(replace(fleet.call(1).asked, cache_salt="mine"))
+            dispatcher.start(call)
+            await ended(call)
+            assert [asked.cache_salt for asked in fleet.schedulers["one"].calls] == ["mine"]
+
+    asyncio.run(scenario())
+
+
 class MixedFleet(EchoFleet):
     scheduler = FormerScheduler
 

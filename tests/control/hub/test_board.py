@@ -11,7 +11,9 @@ from control.hub.board import Board
 from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
+from templates_lib.values.placement import ONLY
 from tests.control.hub.boards import (
+    FILES,
     GATEWAYS,
     LOST_AFTER_S,
     board,
@@ -51,6 +53,14 @@ def test_the_first_node_runs_the_scheduler_for_all_and_nobody_a_stage_before_it_
     for work in (second, last):
         assert work is not None
         assert (work.instance, run_of(work).scheduler, run_of(work).stage) == ("i1", None, None)
+
+
+def test_the_scheduler_is_told_whether_prompts_share_kv_blocks() -> None:
+    told = []
+    for files in (FILES, replace(FILES, prefix_cache=False)):
+        made = connected(replace(deployed("i1", S.LOADING), files={ONLY: files}))
+        told.append(run_of(made.work(FIRST)).prefix_cache)
+    assert told == [True, False]
 
 
 def test_stages_get_the_layers_of_their_place_once_the_scheduler_says_where_it_is() -> None:

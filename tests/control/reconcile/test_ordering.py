@@ -47,6 +47,14 @@ def test_a_plan_for_this_machine_is_an_order(world: World) -> None:
     assert (made.limits.disruption.window, made.limits.max_new_nodes_per_hour) == (timedelta(hours=1), None)
 
 
+def test_a_model_without_a_prefix_cache_is_one_for_its_nodes(world: World, tmp_path: Path) -> None:
+    spec = SPEC.read_text().replace("    workload:", "    prefix_cache: false\n    workload:")
+    (tmp_path / "spec.yaml").write_text(spec)
+    without = replace(read_world(tmp_path / "spec.yaml"), weights=world.weights)
+    plan = plan_of([planned(1, model=MODEL)], [], [])
+    assert [order(one, plan).files[MODEL].prefix_cache for one in (world, without)] == [True, False]
+
+
 def test_a_plan_that_rents_elsewhere_is_refused_with_where_unless_it_is_only_observed(world: World) -> None:
     plan = plan_of([planned(), planned(zone="aws/us-east-1a", layers=(6,))], [], [])
     with pytest.raises(UnrunnableError, match="rents at aws, and this control plane runs local only"):
