@@ -26,6 +26,9 @@ from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, an
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_object import model_object
 from control.gateway.parsed_chat_reply import chat_reply
+from control.gateway.response_body import ResponseBody
+from control.gateway.response_reply import ResponseReply
+from control.gateway.response_request import chat_of
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tokenizing import detokenize, tokenize
@@ -63,6 +66,7 @@ class GatewayApp:
         self._post: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
             "/v1/completions": self._complete,
             "/v1/chat/completions": self._chat,
+            "/v1/responses": self._respond,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
         }
@@ -112,6 +116,9 @@ class GatewayApp:
         await handler(exchange, scope)
 
     def _no_handler(self, path: str, method: str) -> ApiError:
+        if path.startswith("/v1/responses/"):
+            kept = "Responses are not kept here: there is none to get, end or delete. Keep what POST /v1/responses gave"
+            return ApiError(404, "invalid_request_error", kept, code="not_found")
         other = {**self._get, **self._post}.get(path)
         if other is None:
             return ApiError(404, "invalid_request_error", f"Unknown URL: {method} {path[:200]}", code="unknown_url")
@@ -134,6 +141,13 @@ class GatewayApp:
         (asked,) = params.prompts
         tools = asked.tools if isinstance(asked, Conversation) else None
         await self._generation.serve(params, exchange, partial(chat_reply, tools))
+
+    async def _respond(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope), ResponseBody)
+        params = replace(chat_params(chat_of(body)), with_usage=True)
+        (asked,) = params.prompts
+        tools = asked.tools if isinstance(asked, Conversation) else None
+        await self._generation.serve(params, exchange, partial(ResponseReply, body, tools))
 
     async def _tokenize(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), TokenizeBody)

@@ -6,6 +6,7 @@ import msgspec
 
 from control.gateway.reply import DONE, Choice, Piece, Usage, around_text, event, joined
 from control.gateway.service_tier import ServiceTier
+from control.gateway.token_logprobs import token_logprobs
 from control.gateway.tokenizer import Tokenizer
 
 
@@ -70,13 +71,5 @@ class ChatReply:
         return self._head | {"object": "chat.completion.chunk", "choices": [part]} | usage
 
     def logprobs(self, pieces: list[Piece]) -> dict[str, Any] | None:
-        content = [
-            self._token(token, entry.chosen) | {"top_logprobs": [self._token(*other) for other in entry.top]}
-            for piece in pieces
-            for token, entry in zip(piece.ids, piece.logprobs, strict=False)
-        ]
+        content = token_logprobs(self._tokenizer, pieces)
         return {"content": content, "refusal": None} if content else None
-
-    def _token(self, token: int, logprob: float) -> dict[str, Any]:
-        text = self._tokenizer.token_text(token)
-        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}

@@ -1,4 +1,4 @@
-"""What the two endpoints' answers have in common, and how an answer's end and usage are said."""
+"""What answers of all endpoints have in common, and how an answer's end and usage are said."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
