@@ -1,7 +1,6 @@
 """`medley audit`: who did what, and why."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from control.cli.acting import opened
 from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, emitted, say
+from control.cli.time_text import utc
 
 if TYPE_CHECKING:
     from control.lifecycle.fleet_event import FleetEvent
@@ -33,9 +33,10 @@ def audit(
     if not newest:
         say("medley: no such event is recorded")
     for past in reversed(newest):
-        at = datetime.fromisoformat(past.at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         about = "  ".join(part for part in (past.event.fleet, past.event.subject) if part)
-        typer.echo(f"{at}  {past.event.actor}  {past.event.kind}  {about}  {past.event.text}{_figures(past.event)}")
+        typer.echo(
+            f"{utc(past.at)}  {past.event.actor}  {past.event.kind}  {about}  {past.event.text}{_figures(past.event)}"
+        )
 
 
 def _figures(event: "FleetEvent") -> str:

@@ -10,16 +10,19 @@ from control.cli.acting import acting, home, opened
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emitted, table
+from control.cli.time_text import utc
 from control.given_name import DEFAULT_PROJECT, check_name
 from control.lifecycle.fleet import FleetMode
 
 if TYPE_CHECKING:
     from control.actions.plan_change import PlanChange
     from control.db.database import Database
+    from control.fleet.fleet_status import FleetStatus
+    from control.lifecycle.fleet import FleetRecord, FleetTarget
     from control.preflight.finding import Finding
     from control.preflight.planned import Planned
 
-app = Commands(name="fleets", help="List fleets, set their modes, end them.", no_args_is_help=True)
+app = Commands(name="fleets", help="List and show fleets, set their modes, end them.", no_args_is_help=True)
 _TOP_REASONS = 3
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
@@ -134,8 +137,35 @@ def list_fleets(output: OutputOption = Output.TABLE, database_url: DatabaseOptio
     shown = table("fleet", "project", "mode", "plan", "waits for approval", "changed")
     for row in rows:
         cells = (row["name"], row["project"], row["mode"], str(row["plan"])[:12], str(row["waits"])[:12])
-        shown.add_row(*map(str, cells), str(row["updated_at"])[:19])
+        shown.add_row(*map(str, cells), utc(str(row["updated_at"])))
     console().print(shown if rows else "No fleet exists: `medley apply -f SPEC` creates one.")
+
+
+@app.command("show")
+def show(
+    fleet: FleetArgument,
+    spec: Annotated[bool, typer.Option("--spec", help="Print its spec as it was stored, and nothing else.")] = False,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show one fleet: its mode, the plan that it follows, what that costs, and how much of it runs."""
+    from control.db.fleets import PostgresFleets
+    from control.fleet.live_instances import views_of_fleet
+    from control.fleet.recorded_statuses import fleet_statuses
+
+    with opened(database_url) as database:
+        stored = PostgresFleets(database)
+        record, target = stored.load(fleet), stored.target(fleet)
+        views = views_of_fleet(database, fleet)
+        statuses = fleet_statuses(database, views, {})
+    if spec:
+        typer.echo(record.spec.rstrip())
+        return
+    if not emitted({"fleet": record, "target": target, "status": statuses, "instances": views}, output):
+        _print_fleet(record, target)
+        for status in statuses:
+            _print_status(status)
+        typer.echo("`--spec` prints its spec, `medley status` shows its latencies.")
 
 
 @app.command("mode")
@@ -166,6 +196,37 @@ def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOpti
         typer.echo(f"Fleet {fleet} is ending: `medley reconcile` drains its {ended.draining} instances.")
     else:
         typer.echo(f"Fleet {fleet} ended: nothing of it ran.")
+
+
+def _print_fleet(record: "FleetRecord", target: "FleetTarget") -> None:
+    mode = "ending" if record.ending else record.mode.value
+    typer.echo(f"fleet {record.name} of project {record.project}: mode {mode}")
+    typer.echo(f"  version {record.version}, changed {utc(record.updated_at)}")
+    if target.accepted:
+        by = f" by {target.accepted_by}" if target.accepted_by else ""
+        typer.echo(f"  follows plan {target.accepted[:12]}, accepted {utc(target.accepted_at)}{by}")
+    else:
+        typer.echo(f"  follows no plan: `medley fleets mode {record.name} auto` has one made and followed")
+    if target.proposed:
+        typer.echo(
+            f"  plan {target.proposed[:12]} waits since {utc(target.proposed_at)}: `medley approve {record.name}`"
+        )
+    if target.trouble:
+        typer.echo(f"  it {target.trouble}")
+
+
+def _print_status(status: "FleetStatus") -> None:
+    typer.echo(f"  planned at {status.usd_per_hour:,.4f} $/h")
+    for name, rate in status.unmet.items():
+        typer.echo(f"  the plan leaves {rate:.3g} requests/s of {name} unserved")
+    right = ("ready", "load", "capacity/s", "demand/s")
+    shown = table("model", "leg", *right, "unit", right=right)
+    for model in status.models:
+        for leg in model.legs:
+            rates = f"{leg.units_per_s:,.1f}", f"{leg.demand_units_per_s:,.1f}"
+            load = f"{leg.ready} of {leg.planned}", f"{leg.running}+{leg.waiting}"
+            shown.add_row(model.model, leg.leg, *load, *rates, leg.unit)
+    console().print(shown)
 
 
 def _found(planned: "Planned") -> "Iterable[Finding]":

@@ -11,10 +11,12 @@ from control.cli import (
     api,
     audit,
     budgets,
+    chat,
     check,
     cost,
     database,
     demand,
+    doctor,
     explain,
     fleets,
     gateway,
@@ -37,6 +39,7 @@ from control.cli import (
     tasks,
     templates,
     token,
+    top,
     up,
 )
 from control.cli.guard import Commands, Sections, reached_a_command
@@ -48,10 +51,10 @@ class _Medley(Sections):
             "init", "plan", "explain", "objectives", "check", "preflight", "simulate", "models", "workloads", "gpus",
             "offers", "templates", "graphs", "tasks", "profile",
         ),
-        "Serve": ("up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api"),
-        "Watch": ("status", "instances", "events", "logs", "alerts", "demand", "replay", "audit"),
+        "Serve": ("up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api", "chat"),
+        "Watch": ("status", "top", "instances", "events", "logs", "alerts", "demand", "replay", "audit"),
         "Spend": ("cost", "budgets"),
-        "Administer": ("projects", "token", "db", "version"),
+        "Administer": ("doctor", "projects", "token", "db", "version"),
     }  # fmt: skip
 
 
@@ -75,9 +78,11 @@ app.command("approve")(fleets.approve)
 app.command("reconcile")(reconcile.reconcile)
 app.command("gateway")(gateway.gateway)
 app.command("status")(status.status)
-app.command("instances")(instances.instances)
+app.command("top")(top.top)
 app.command("events")(instances.events)
 app.command("logs")(logs.logs)
+app.command("chat")(chat.chat)
+app.command("doctor")(doctor.doctor)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("preflight")(preflight.preflight)
@@ -91,6 +96,7 @@ app.add_typer(budgets.app, name="budgets")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(demand.app, name="demand")
 app.add_typer(fleets.app, name="fleets")
+app.add_typer(instances.app, name="instances")
 app.add_typer(projects.app, name="projects")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")

@@ -41,7 +41,7 @@ def status(
     from control.fleet.recorded_statuses import fleet_statuses
     from control.market.cloud_status import cloud_statuses
 
-    figures = _figures(gateway)
+    figures = figures_of(gateway)
     with opened(database_url) as database:
         found = fleet_statuses(database, instance_views(database), figures)
         clouds = cloud_statuses(database)
@@ -66,7 +66,9 @@ def status(
             typer.echo(f"{cloud.cloud} did not answer with its offers: {cloud.failure}")
 
 
-def _figures(gateway: str | None) -> "dict[str, GatewayFigures]":
+def figures_of(gateway: str | None) -> "dict[str, GatewayFigures]":
+    """Ask a gateway, or that of `medley up`, for the figures of each model; none where it does not answer, which is
+    said. Raises ValueError for what is no URL."""
     from control.db.location import home_directory
     from control.fleet.latency import gateway_figures
     from control.up.gateway_process import running_gateway
@@ -130,12 +132,12 @@ def _print_promises(promises: "Iterable[KeptPromise]") -> None:
 
 
 def _latencies(model: "ModelStatus") -> str:
-    ttft = ", ".join(f"{name} {_ms(value)}" for name, value in model.ttft_ms.items())
-    tpot = ", ".join(f"{name} {_ms(value)}" for name, value in model.tpot_ms.items())
-    return f"TTFT {ttft} (SLO {_ms(model.ttft_slo_ms)}), TPOT {tpot} (SLO {_ms(model.tpot_slo_ms)})"
+    ttft = ", ".join(f"{name} {ms(value)}" for name, value in model.ttft_ms.items())
+    tpot = ", ".join(f"{name} {ms(value)}" for name, value in model.tpot_ms.items())
+    return f"TTFT {ttft} (SLO {ms(model.ttft_slo_ms)}), TPOT {tpot} (SLO {ms(model.tpot_slo_ms)})"
 
 
-def _ms(value: float | None) -> str:
+def ms(value: float | None) -> str:
     if value is None:
         return "-"
     return "beyond" if math.isinf(value) else f"{value:,.0f} ms"

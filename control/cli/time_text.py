@@ -1,6 +1,6 @@
 """Times for people."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 OLD = timedelta(days=7)
 """Age from which on a price is not today's: spot prices move within hours, list prices within weeks."""
@@ -16,3 +16,8 @@ def age(passed: timedelta) -> str:
 
 def at(time: datetime) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def utc(iso: str) -> str:
+    """Return a recorded time, ISO 8601, as all commands show it; empty where there is none."""
+    return at(datetime.fromisoformat(iso).astimezone(UTC)) if iso else ""

@@ -196,6 +196,14 @@ class PostgresInstances:
         rows = self.database.read(query)
         return tuple(past_transition(row) for row in reversed(rows))
 
+    def steps_after(self, sequence: int, limit: int) -> tuple[PastTransition, ...]:
+        """The first `limit` steps of all instances behind one, oldest first: for whoever follows along.
+
+        Two writers may commit in another order than their sequences: whoever must not miss one reads some again."""
+        query = select(instance_event).where(instance_event.c.sequence > sequence)
+        rows = self.database.read(query.order_by(instance_event.c.sequence).limit(limit))
+        return tuple(past_transition(row) for row in rows)
+
     def history(self, instance_id: str) -> tuple[PastTransition, ...]:
         """List the steps of an instance, the oldest first; empty for one that is not on record."""
         query = select(instance_event).where(instance_event.c.instance_id == instance_id)

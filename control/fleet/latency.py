@@ -18,6 +18,12 @@ class Histogram:
     def total(self) -> float:
         return self.counts[-1] if self.counts else 0.0
 
+    def since(self, before: "Histogram") -> "Histogram":
+        """Return what was observed after `before`; all of it where the gateway has started anew meanwhile."""
+        if before.bounds != self.bounds or before.total > self.total:
+            return self
+        return Histogram(self.bounds, tuple(now - was for now, was in zip(self.counts, before.counts, strict=True)))
+
     def percentile(self, percent: float) -> float | None:
         """Interpolated in its bucket, as Prometheus' histogram_quantile; None without observations, infinite beyond the
         last finite bound."""

@@ -1,6 +1,7 @@
 """What a new user types first: help by what commands are for, names that specs may use, and a first spec that plans."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_every_command_stands_once_in_the_help_under_what_it_is_for() -> None:
     assert sorted(named) == sorted(group.commands)  # type: ignore[attr-defined]
     shown = run("--help")
     assert all(f"\n  {name} " in shown for name in named)
+
+
+def test_every_command_has_its_place_on_the_page_about_them() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    (rows,) = re.findall(r"^\| plan \|.*^\| administer \|.*?$", page, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`([a-z]+)`", rows)
+    assert sorted(named) == sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 def test_what_is_listed_is_what_a_spec_may_name() -> None:

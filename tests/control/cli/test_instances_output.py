@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from control.cli import instances, top
 from control.cli.main import app
 from control.db.database import Database
 from control.db.instances import PostgresInstances
@@ -39,14 +40,14 @@ def run(database_url: str, *arguments: str) -> Result:
 @pytest.fixture
 def filled(database: Database) -> Database:
     """Two instances of a plan that was thrown away: one loads and has one node of two, the other has failed."""
-    instances, medley = PostgresInstances(database), fleet(database, FakeCloud("fake", {"small": 4}))
+    kept, medley = PostgresInstances(database), fleet(database, FakeCloud("fake", {"small": 4}))
     for name in IDS:
         wish = Instance(name, template().id, ZONE, MARKET, InstanceState.REQUESTED, (), fleet="f")
-        instances.request(wish, template(), "plan-that-is-gone", START)
-        instances.apply(name, Event(EventKind.PROVISION, "its nodes are to be rented"), START)
+        kept.request(wish, template(), "plan-that-is-gone", START)
+        kept.apply(name, Event(EventKind.PROVISION, "its nodes are to be rented"), START)
     node = medley.executor.rent(IDS[0], 0, offer(), NODE_START)
     medley.nodes.heard_of({node.name: NodeLoad(0.25, 300, "loading", 2, 1, 24, 18)}, START + timedelta(hours=1))
-    instances.apply(IDS[1], Event(EventKind.BROKE, "no offer is left"), START)
+    kept.apply(IDS[1], Event(EventKind.BROKE, "no offer is left"), START)
     return database
 
 
@@ -118,6 +119,85 @@ def test_a_fleet_whose_plan_was_thrown_away_has_no_status_and_its_instances_are_
         "trouble": {},
     }
     assert {view["model"] for view in json.loads(run(database_url, "instances", "-o", "json").stdout)} == {"tiny"}
+
+
+def test_one_instance_is_shown_with_its_nodes_and_its_history(filled: Database, database_url: str) -> None:
+    told = json.loads(run(database_url, "instances", "show", IDS[1][:4], "-o", "json").stdout)
+    assert (told["instance"]["id"], told["instance"]["state"]) == (IDS[1], "failed")
+    assert [step["to_state"] for step in told["history"]] == ["requested", "provisioning", "failed"]
+    shown = run(database_url, "instances", "show", IDS[0])
+    assert shown.exit_code == 0, shown.output
+    assert [line.split()[1] for line in shown.stdout.splitlines() if line.lstrip()[:1] in ("0", "1")] == ["0-3", "4-5"]
+    assert "2026-11-21 13:00:00" in shown.stdout, "when its node was last heard of"
+    assert "requested -> provisioning" in shown.stdout
+    assert run(database_url, "instances", "list").stdout == run(database_url, "instances").stdout
+
+
+def test_steps_are_followed_until_the_instance_is_gone(
+    filled: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, coming = PostgresInstances(filled), [EventKind.RELEASE, EventKind.NODES_GONE]
+
+    def time_passes(_: float) -> None:
+        kept.apply(IDS[0], Event(EventKind.BROKE, "of another"), START)
+        kept.apply(IDS[1], Event(coming.pop(0), "a test"), START)
+
+    monkeypatch.setattr(instances.time, "sleep", time_passes)
+    done = run(database_url, "events", IDS[1], "--follow", "--limit", "1")
+    assert done.exit_code == 0, done.output
+    ends = [line.split("  ")[2] for line in done.stdout.splitlines()]
+    assert ends == [
+        "provisioning -> failed: no offer is left",
+        "failed -> terminating: a test",
+        "terminating -> terminated: a test",
+    ]
+
+
+GATEWAY = """\
+medley_gateway_output_tokens_total{model="tiny"} %d
+medley_gateway_time_to_first_token_seconds_bucket{le="0.5",model="tiny"} %d
+medley_gateway_time_to_first_token_seconds_bucket{le="+Inf",model="tiny"} %d
+"""
+
+
+class _Busy(BaseHTTPRequestHandler):
+    """A gateway that has made 30 tokens more, and answered two requests, whenever it is asked."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        _Busy.asked += 1
+        body = (GATEWAY % (30 * self.asked, 2 * self.asked, 2 * self.asked)).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_rates_are_of_the_time_between_two_looks(
+    filled: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(top.time, "sleep", lambda _: None)
+    with running(HTTPServer(("127.0.0.1", 0), _Busy)) as url:
+        look = json.loads(run(database_url, "top", "--gateway", url, "-o", "json").stdout)
+        assert [view["id"] for view in look["instances"]] == list(IDS)
+        rates = look["rates"]["tiny"]
+        assert rates["tokens_per_s"] == pytest.approx(15 * rates["requests_per_s"])
+        assert 0 < rates["ttft_ms"]["p50"] <= 500
+        assert rates["tpot_ms"]["p50"] is None
+
+        looks = iter((None, None))
+
+        def time_passes(_: float) -> None:
+            if next(looks, 0) == 0:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(top.time, "sleep", time_passes)
+        shown = run(database_url, "top", "--gateway", url)
+    assert shown.exit_code == 0, shown.output
+    assert all(name in shown.stdout for name in IDS)
 
 
 class _Odd(BaseHTTPRequestHandler):
