@@ -90,9 +90,17 @@ class Patches:
     """Images or videos as (frames × rows × columns, values) patches, with their grid. Patches that are merged into one
     row follow each other (`merge` × `merge` of them, row by row)."""
 
-    values: int
-    """Of a patch: channels × frames of a patch × its pixels."""
+    channels: int
+    frames: int
+    """Of a patch; a picture that stands still is as many equal ones."""
+    patch: int
+    """Pixels of a side."""
     merge: int
+
+    @property
+    def values(self) -> int:
+        """Count the numbers of a patch: channel, frame, row, column."""
+        return self.channels * self.frames * self.patch**2
 
     def refusal(self, unit: EncoderUnit) -> str | None:
         if unit.grid is None:

@@ -120,8 +120,7 @@ def read_qwen_vision(root: Fields, reader: LayerReader) -> ReadEncoder:
         head_dim=hidden // heads,
         like=reader.like,
     )
-    values = int(np.prod(kernel))
-    return ReadEncoder(Patches(values, merge), width, vision, hidden, 2 * ffn)
+    return ReadEncoder(Patches(channels, kernel[1], patch, merge), width, vision, hidden, 2 * ffn)
 
 
 def _layer(reader: LayerReader, hidden: int, heads: int, ffn: int) -> EncoderLayer:
