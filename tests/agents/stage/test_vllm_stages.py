@@ -61,6 +61,21 @@ def test_one_pipeline_of_both_engines_answers_as_one_engine(fleet: Fleet, whole:
     fleet.wait_idle("d1")
 
 
+def test_a_prompt_begins_with_blocks_that_vllm_keeps(fleet: Fleet, whole: Pipeline) -> None:
+    prompt = prompt_of(50, 77)
+    answer = expected(whole, prompt, 9)
+
+    async def scenario(gateway: Gateway) -> None:
+        for n in (100, 101):
+            gateway.send(asked(n, prompt, 9))
+            await gateway.until(lambda n=n: n in gateway.ends())
+            assert gateway.tokens(n) == answer
+        assert [gateway.ends()[n].cached_prompt_tokens for n in (100, 101)] == [0, 48]
+
+    play(fleet.instances["p1"], scenario)
+    fleet.wait_idle("p1")
+
+
 def test_parts_and_replicas_of_a_node_are_vllms_too(checkpoint: Path, whole: Pipeline, tmp_path: Path) -> None:
     requests = {n: (prompt_of(3 + 9 * n, n), 6 + n) for n in range(6)}
     answers = {n: expected(whole, *request) for n, request in requests.items()}
