@@ -5,6 +5,7 @@ have taken it or left, or before that by its producer or its deadline. Then it h
 to tell consumers that are still there how it ended.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -42,14 +43,17 @@ TRANSITIONS = {
 
 
 class Blob(Generic[P]):
-    def __init__(self, consumers: int, ahead: int, deadline_s: float) -> None:
+    def __init__(
+        self, consumers: int, ahead: int, deadline_s: float, freed: Callable[[P], object] | None = None
+    ) -> None:
         """`consumers`: how many are to take it. `ahead`: pieces that are held for the slowest before the producer
-        waits."""
+        waits. `freed`: called with each piece that the blob no longer holds."""
         self.state = State.OPEN
         self.held_bytes = 0
         self._consumers = consumers
         self._ahead = ahead
         self._deadline_s = deadline_s
+        self._freed = freed
         self._pieces: dict[int, tuple[int, P]] = {}
         """Bytes and memory of those that are held, by index."""
         self._count = 0
@@ -63,6 +67,16 @@ class Blob(Generic[P]):
         """Whether it has ended, and nobody is there to be told so."""
         return self._has_ended and not self._homes
 
+    def extend(self, deadline_s: float) -> None:
+        """Moves its deadline."""
+        self._deadline_s = deadline_s
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the slowest consumer is near enough for another piece. Raises BlobGoneError."""
+        self._check(self.state is State.OPEN)
+        return self._count - self._needed < self._ahead
+
     def happen(self, event: Event) -> None:
         """Passes over what comes too late."""
         self.state = TRANSITIONS.get((self.state, event), self.state)
@@ -70,8 +84,7 @@ class Blob(Generic[P]):
 
     def claim(self, size: int) -> bool:
         """Counts the next piece as held; False while the consumers are too far behind. Raises BlobGoneError."""
-        self._check(self.state is State.OPEN)
-        if self._count - self._needed >= self._ahead:
+        if not self.has_room:
             return False
         self.held_bytes += size
         return True
@@ -91,10 +104,19 @@ class Blob(Generic[P]):
             self._homes[consumer] = home
         self._check(consumer in self._homes, "this consumer has left it")
         self._homes[consumer] = home
-        self._done[consumer] = max(self._done[consumer], min(done, self._count))
-        self._settle()
+        self.acknowledge(consumer, done)
         self._check(index >= self._done[consumer], f"piece {index} was let go")
         return self._pieces[index][1] if index < self._count else None
+
+    def acknowledge(self, consumer: str, done: int) -> None:
+        """Notes that a consumer needs the first `done` pieces no more."""
+        self._done[consumer] = max(self._done[consumer], min(done, self._count))
+        self._settle()
+
+    def leave(self, consumer: str) -> None:
+        """The consumer takes no more."""
+        self._homes.pop(consumer, None)
+        self._settle()
 
     def done(self, consumer: str) -> int:
         """Pieces that the consumer needs no more."""
@@ -125,13 +147,15 @@ class Blob(Generic[P]):
 
     def _settle(self) -> None:
         """Frees what nobody needs any more."""
-        if self._has_ended:
-            self._pieces.clear()
-            self.held_bytes = 0
-            return
-        needed = self._needed
+        needed = self._count if self._has_ended else self._needed
         while self._pieces and (first := next(iter(self._pieces))) < needed:
-            self.held_bytes -= self._pieces.pop(first)[0]
+            size, piece = self._pieces.pop(first)
+            self.held_bytes -= size
+            if self._freed is not None:
+                self._freed(piece)
+        if self._has_ended:
+            self.held_bytes = 0  # nor what was claimed and is not there
+            return
         have_all = self.state is State.COMPLETE and needed == self._count
         if len(self._done) == self._consumers and (have_all or not self._homes):
             self.happen(Event.CONSUMERS_DONE)

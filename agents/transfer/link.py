@@ -93,6 +93,16 @@ class LinkEnd:
             got += self._take((found,), got)
         return bytes(found)
 
+    def wake_at(self, size: int) -> None:
+        """Has the descriptor be readable when so many bytes have come."""
+        if self._wakes_at != size:
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+            self._wakes_at = size
+
+    def has_more(self) -> bool:
+        """Whether bytes have come that the descriptor no longer tells of."""
+        return False
+
     def fileno(self) -> int:
         return self._connection.fileno()
 
@@ -134,9 +144,7 @@ class LinkEnd:
 
     def _wait_for(self, size: int, timeout_s: float | None) -> None:
         """Waits for so many bytes, or enough to begin with."""
-        if self._wakes_at != (wakes_at := min(size, _WAKE_BYTES)):
-            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wakes_at)
-            self._wakes_at = wakes_at
+        self.wake_at(min(size, _WAKE_BYTES))
         self._wait(select.POLLIN, timeout_s)
 
     def _wait(self, event: int, timeout_s: float | None) -> None:

@@ -12,9 +12,6 @@ from agents.transfer.errors import StoreFullError
 Memory = Callable[[], AbstractContextManager[Sequence[memoryview]]]
 """Inside, parts that may be read or written. Raises BlobGoneError once they belong to another blob."""
 
-_SEAL_FUTURE_WRITE = 0x10
-"""Nobody can map it for writing any more. Linux 5.1; Python has no name for it."""
-
 
 class Segment:
     """Memory without a name, whose descriptor processes pass on: when the last of them ends, even killed, nothing is
@@ -36,22 +33,18 @@ class Segment:
         fcntl.fcntl(segment.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         return segment
 
-    @classmethod
-    def filled(cls, piece: memoryview) -> "Segment":
-        """A copy of the piece that whoever gets it can only read. Raises StoreFullError."""
-        segment = cls.allocate(len(piece))
-        segment._view(mmap.ACCESS_WRITE)[:] = piece
-        fcntl.fcntl(segment.descriptor, fcntl.F_ADD_SEALS, _SEAL_FUTURE_WRITE)
-        return segment
-
     def view(self) -> memoryview:
         """Its bytes to read, which stay for as long as the view is held."""
         return self._view(mmap.ACCESS_READ)
 
     def memory(self) -> Memory:
-        """Its bytes to write."""
-        view = self._view(mmap.ACCESS_WRITE)
+        """Its bytes to write, as an engine lends them."""
+        view = self.writable()
         return lambda: nullcontext((view,))
+
+    def writable(self) -> memoryview:
+        """Its bytes to write, which stay for as long as the view is held. Raises PermissionError."""
+        return self._view(mmap.ACCESS_WRITE)
 
     def _view(self, access: int) -> memoryview:
         size = os.fstat(self.descriptor).st_size

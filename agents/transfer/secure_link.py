@@ -32,6 +32,9 @@ class SecureLinkEnd(LinkEnd):
 
     _connection: ssl.SSLSocket
 
+    def has_more(self) -> bool:
+        return self._connection.pending() > 0
+
     def hang_up(self) -> None:
         # An SSLSocket that is shut down by its own method forgets that it encrypts, while its thread may be sending.
         with self._closing:

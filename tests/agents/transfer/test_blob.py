@@ -48,7 +48,8 @@ ACTION = st.one_of(
 
 @given(st.integers(1, 3), st.integers(1, 5), st.lists(ACTION, max_size=60))
 def test_any_course_ends_with_nothing_held(consumers: int, ahead: int, actions: list[tuple]) -> None:
-    blob: Blob[int] = Blob(consumers, ahead, FOREVER_S)
+    freed: list[int] = []
+    blob: Blob[int] = Blob(consumers, ahead, FOREVER_S, freed.append)
     parties = [Consumer(f"c{number}", object()) for number in range(4)]
     sizes: list[int] = []
     former: list[object] = []
@@ -76,6 +77,7 @@ def test_any_course_ends_with_nothing_held(consumers: int, ahead: int, actions: 
                 blob.expire(now_s)
         assert 0 <= blob.held_bytes <= sum(sizes)
         assert len(blob._pieces) <= ahead
+        assert sorted([*freed, *(piece for _, piece in blob._pieces.values())]) == list(range(len(sizes)))
     blob.happen(Event.END)
     for party in parties:
         for _ in range(len(sizes) + 2):
@@ -90,6 +92,7 @@ def test_any_course_ends_with_nothing_held(consumers: int, ahead: int, actions: 
     blob.expire(FOREVER_S)
     assert blob.held_bytes == 0
     assert not blob._pieces
+    assert freed == list(range(len(sizes))), "each once, in order"
     assert blob.is_over
 
 
