@@ -14,6 +14,7 @@ from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
+from agents.messages.component_work import Encode, Encoded
 from agents.messages.to_gateway import (
     Failed,
     Failure,
@@ -32,6 +33,12 @@ from policies.places import GRANT_S, Places
 from policies.room import Room
 
 _log = logging.getLogger(__name__)
+
+
+class ServesUnits(Protocol):
+    """An executor of components that encode. Called on the loop."""
+
+    def encode(self, gateway: Peer, asked: Encode) -> None: ...
 
 
 class ServesGateways(Protocol):
@@ -77,9 +84,11 @@ class Gateways:
         allowed: Mapping[str, str],
         scheduler: ServesGateways,
         settings: ChannelSettings,
+        units: ServesUnits | None = None,
     ) -> None:
-        """`allowed`: public key → name. Raises OSError when the address is taken."""
-        self._scheduler = scheduler
+        """`allowed`: public key → name. `units`: None where it makes tokens only. Raises OSError when the address is
+        taken."""
+        self._scheduler, self._units = scheduler, units
         self._generated = 0
         self._finished: Counter[FinishReason] = Counter()
         self._failed: Counter[Failure] = Counter()
@@ -166,6 +175,8 @@ class Gateways:
                 if message.leg is not Leg.DECODE and peer.role == "gateway":
                     self._places.use(peer)
                 self._scheduler.submit(peer, message)
+            case Encode():
+                self._encode(peer, message)
             case Cancel():
                 self._open.pop((peer.connection, message.attempt), None)
                 self._scheduler.cancel(peer, message.attempt)
@@ -181,6 +192,14 @@ class Gateways:
             case AskStats():
                 status, done = self._scheduler.status, self._scheduler.done
                 self.send(peer, Stats(status, self._generated, self._finished, self._failed, done))
+
+    def _encode(self, peer: Peer, message: Encode) -> None:
+        self._room.use()
+        if self._units is None:
+            reason = f"no component {message.component} of {message.model} is here: whole models are"
+            self.send(peer, Failed(message.attempt, Failure.UNKNOWN_MODEL, reason))
+        else:
+            self._units.encode(peer, message)
 
     def _note_end(self, gateway: Peer, message: Finished | Failed) -> None:
         followed = self._open.pop((gateway.connection, message.attempt), None)
@@ -198,6 +217,8 @@ class Gateways:
                 self._generated += sum(len(run.ids) for run in message.runs)
             case Finished():
                 self._finished[message.reason] += 1
+            case Encoded():
+                self._finished[FinishReason.HANDED_OFF] += 1
             case Failed():
                 self._failed[message.failure] += 1
                 if message.failure is Failure.OVERLOADED:

@@ -18,6 +18,7 @@ from agents.messages.bounds import (
     TokenId,
     TokenIds,
 )
+from agents.messages.component_work import Encoded
 
 Alternatives = Annotated[tuple[tuple[TokenId, float], ...], Meta(max_length=MAX_TOP_LOGPROBS)]
 
@@ -159,4 +160,4 @@ class Stats(Struct, frozen=True, array_like=True, tag="stats"):
     done: WorkDone
 
 
-ToGateway = Tokens | Finished | Failed | Status | Stats
+ToGateway = Tokens | Finished | Failed | Status | Stats | Encoded

@@ -22,6 +22,7 @@ from agents.messages.bounds import (
     TokenId,
     TokenIds,
 )
+from agents.messages.component_work import Encode
 from templates_lib.values.work import Phase
 
 
@@ -176,4 +177,4 @@ class AskStats(Struct, frozen=True, array_like=True, tag="ask_stats"):
     """Answered by `Stats`."""
 
 
-ToScheduler = Generate | Cancel | Drain | AskStatus | AskPlaces | AskStats
+ToScheduler = Generate | Cancel | Drain | AskStatus | AskPlaces | AskStats | Encode

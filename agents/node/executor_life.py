@@ -84,7 +84,7 @@ class ExecutorLife:
         self.state = LifeState.IDLE
         self.due_s = 0.0
         """From when on it may run (again)."""
-        self._restarts = restarts
+        self.restarts = restarts
         self._died_s: deque[float] = deque()
 
     @property
@@ -113,7 +113,7 @@ class ExecutorLife:
             self._died_s.popleft()
         self._died_s.append(now_s)
         self.due_s = now_s + _FIRST_S * _FACTOR ** (self.deaths - 1)
-        goes_on = self._restarts and self.deaths <= MOST
+        goes_on = self.restarts and self.deaths <= MOST
         self._take(LifeEvent.DIED if goes_on else LifeEvent.DIED_ONCE_TOO_OFTEN)
 
     def _take(self, event: LifeEvent) -> None:

@@ -41,12 +41,13 @@ class ExecutorWork:
         settings: NodeSettings,
         changed: Callable[[], None],
         port: Callable[[str], PublishedPort | None],
+        sidecar: str,
         name: str,
         spent_key: str,
         died: Callable[[str], None],
     ) -> None:
         """`port`: of an executor's scheduler, None where gateways reach any; raises ValueError where none is left.
-        `spent_key`: of the scheduler of an earlier life, which is gone."""
+        `sidecar`: name of the node's. `spent_key`: of the scheduler of an earlier life, which is gone."""
         self.instance, self.name = instance, name
         self.failure = ""
         self.scheduler_key = spent_key
@@ -56,7 +57,7 @@ class ExecutorWork:
         self._key_file = key_file
         self._settings = settings
         self._changed = changed
-        self._port = port
+        self._port, self._sidecar = port, sidecar
         self._scheduler: Child | None = None
         self._workers: list[Child] = []
         self._processes: list[psutil.Process] = []
@@ -129,7 +130,7 @@ class ExecutorWork:
         keys.save(key_file)
         port = self._port(self.name)
         number = 0 if port is None else port.number
-        command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings, number)
+        command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings, number, self._sidecar)
         kind = engine_kind(run.engine)
         name = run.engine if kind.is_whole else "scheduler"
         self._scheduler = await Child.start(name, command.arguments, self._fail, command.environment)

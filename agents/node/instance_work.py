@@ -15,9 +15,12 @@ from agents.node.executor_work import ExecutorWork
 from agents.node.metrics import NodeFigures
 from agents.node.published import PortBook
 from agents.node.settings import NodeSettings
+from agents.node.sidecar_work import SidecarWork, sidecar_name
 
 _log = logging.getLogger(__name__)
 
+SIDECAR = ""
+"""Stands for it among executors, none of which has this id."""
 MOST_LETTERS = 1000
 """Of a failure, as it is reported."""
 
@@ -38,22 +41,30 @@ class InstanceWork:
         again: Callable[[], None],
     ) -> None:
         self.instance = instance
-        self._new = partial(ExecutorWork, instance, keys, key_file, settings, changed, PortBook(settings.ports).of)
+        self._settings, self._sidecar_name = settings, sidecar_name()
+        port = PortBook(settings.ports).of
+        self._new = partial(ExecutorWork, instance, keys, key_file, settings, changed, port, self._sidecar_name)
         self._changed, self._again = changed, again
         self._failure = ""
         self._executors: dict[str, ExecutorWork] = {}
         self._lives: dict[str, ExecutorLife] = {}
+        self._sidecar: SidecarWork | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def follow(self, work: Work) -> None:
         """Start what is asked for and does not run. What has failed for good stays so: its instance is given up."""
-        if not self._failure:
-            await asyncio.gather(*(self._follow(run, work.drain) for run in work.runs))
+        if self._failure:
+            return
+        if any(run.whole is not None and run.whole.components for run in work.runs):
+            await self._follow_sidecar()
+        await asyncio.gather(*(self._follow(run, work.drain) for run in work.runs))
 
     async def stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         await asyncio.gather(*(executor.stop() for executor in self._executors.values()))
+        if self._sidecar is not None:  # behind those who use it
+            await self._sidecar.stop()
 
     def figures(self) -> tuple[NodeFigures, ...]:
         """Return figures for metrics, executor by executor."""
@@ -84,26 +95,48 @@ class InstanceWork:
             case Step.FOLLOW if running is not None:
                 await running.follow(run, drain)
 
+    async def _follow_sidecar(self) -> None:
+        """Executors go on while it is away: what is asked of them then fails, and is asked again."""
+        life = self._lives.setdefault(SIDECAR, ExecutorLife(restarts=True))
+        if self._sidecar is not None and life.step(time.monotonic()) is Step.END:
+            await self._sidecar.stop()
+            life.ended()
+        match life.step(time.monotonic()):
+            case Step.WAIT:
+                self._wait(SIDECAR, life.due_s - time.monotonic())
+            case Step.START:
+                life.started()
+                self._sidecar = SidecarWork(self._sidecar_name, self._settings, self._lose_sidecar)
+                await self._sidecar.start()
+
+    def _lose_sidecar(self, reason: str) -> None:
+        words = () if self._sidecar is None else self._sidecar.last_words
+        self._lose(SIDECAR, f"tensor sidecar: {reason}", words)
+
     def _wait(self, executor: str, wait_s: float) -> None:
         if (timer := self._timers.get(executor)) is not None:
             timer.cancel()
         self._timers[executor] = asyncio.get_running_loop().call_later(max(wait_s, 0.0), self._again)
 
     def _died(self, run: Run, reason: str) -> None:
-        life, executor = self._lives[run.executor], self._executors[run.executor]
+        named = f"executor {run.executor}: {reason}" if run.restarts else reason
+        self._lose(run.executor, named, self._executors[run.executor].last_words)
+
+    def _lose(self, name: str, reason: str, last_words: Sequence[str]) -> None:
+        life = self._lives[name]
         life.died(time.monotonic())
         if life.state is not LifeState.FAILED:
-            _log.warning("executor %s of %s: %s", run.executor, self.instance, reason)
+            _log.warning("%s: %s", self.instance, reason)
             self._again()
         elif not self._failure:
             # The first reason is the cause: the others fall over it.
-            self._failure = _given_up(run, reason, life.deaths, executor.last_words)
+            self._failure = _given_up(reason, life, last_words)
         self._changed()
 
 
-def _given_up(run: Run, reason: str, deaths: int, last_words: Sequence[str]) -> str:
+def _given_up(reason: str, life: ExecutorLife, last_words: Sequence[str]) -> str:
     """Say what an instance fails for good of; `reason` is the last death's."""
-    if not run.restarts:
+    if not life.restarts:
         return reason
-    often = f"executor {run.executor}: {reason}; it died {deaths} times within {WINDOW_S:.0f} s"
+    often = f"{reason}; it died {life.deaths} times within {WINDOW_S:.0f} s"
     return f"{often}, and last said: {' | '.join(last_words)}" if last_words else often

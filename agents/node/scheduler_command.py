@@ -20,10 +20,11 @@ AGENT = "agent"
 
 
 def scheduler_command(
-    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings, port: int = 0
+    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings, port: int = 0, sidecar: str = ""
 ) -> WorkerCommand:
     """Write the scheduler's instance file and return its command. `own_key`: the public key of the agent itself;
-    `port`: of this node, that its cloud publishes for gateways; 0: any, on its private network.
+    `port`: of this node, that its cloud publishes for gateways; 0: any, on its private network. `sidecar`: name of the
+    node's, for components of a graph.
 
     Raises NoWeightsError, and ValueError for unknown stages, for an engine that this node does not have, and for more
     devices than it has."""
@@ -35,7 +36,7 @@ def scheduler_command(
         return WorkerCommand((sys.executable, *common))
     if run.whole is None:
         raise ValueError(f"engine {run.engine} serves a whole model by itself, and the hub did not say which weights")
-    arguments = (str(python_of(run.engine, settings)), *common, *_of_engine(run, run.whole, settings))
+    arguments = (str(python_of(run.engine, settings)), *common, *_of_engine(run, run.whole, settings, sidecar))
     if settings.device != "cuda":
         return WorkerCommand(arguments)
     devices = visible(0, run.whole.shards * run.whole.parts, run.devices, os.environ.get(VISIBLE))
@@ -56,7 +57,7 @@ def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: No
     return InstanceFile(layout, gateways, scheduler.workers, *reached, run.prefix_cache)
 
 
-def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings) -> Iterator[str]:
+def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings, sidecar: str) -> Iterator[str]:
     threads, pace = cpu_share(settings, 1, run.compute, run.processor_share)
     yield from ("--checkpoint", checkpoint(whole.weights), "--dtype", whole.dtype)
     yield from ("--threads", str(threads), "--pace", str(pace))
@@ -66,6 +67,6 @@ def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings) -> Iterator[st
     if whole.memory_mib:
         yield from ("--memory-mib", str(whole.memory_mib))
     if whole.components:
-        yield from ("--components", ",".join(whole.components))
+        yield from ("--components", ",".join(whole.components), "--device", settings.device, "--sidecar", sidecar)
     for name, most in sorted(whole.together.items()):
         yield from ("--together", f"{name}={most}")

@@ -29,6 +29,8 @@ class NodeSettings:
     """Of an engine on a CPU."""
     pace: float = 1.0
     """Share of the time that an engine may compute, where nobody else enforces it."""
+    slab_mib: int = 256
+    """Shared memory for tensors of executors of components, where it runs any."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Of the environments of engines that have one of their own; an engine that is not named is not there."""
     cloud: str = ""

@@ -8,6 +8,7 @@ from agents.channels.address import Address
 from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
+from agents.messages.component_work import Encoded
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
 from agents.messages.to_scheduler import AskPlaces, LogitRules, OtherLeg
 from control.gateway.api_error import ApiError, of_earlier_release, without_grammars
@@ -115,7 +116,7 @@ class InstanceLink:
             self.room.tell(message.room)
             self.places.tell(message.places)
             self._owner.changed(self)
-        elif not isinstance(message, Stats):  # a gateway does not ask for them
+        elif not isinstance(message, Stats | Encoded):  # a gateway does not ask for them
             self._owner.heard(self, message)
 
     def down(self, reason: str) -> None:

@@ -137,19 +137,27 @@ def _with_kv_share(executor: GangExecutor, share: float) -> GangExecutor:
 def gang_of(template: ServingTemplate) -> Gang:
     """Raises UnplaceableError for a placement that cannot be read, or that splits a node in a way no engine does."""
     for executor in _unit(template).executors:
-        _check_split(template.id, executor)
+        if executor.graph is None:
+            _check_split(template.id, executor)
+        else:
+            _check_part(template.id, executor, executor.graph)
     return placed_gang(template)
+
+
+def _check_part(template: str, executor: Executor, part: GraphPart) -> None:
+    kind, cut, why = ENGINES.get(executor.engine), len(executor.share.devices), ""
+    if kind is None or not kind.takes_parts:
+        why = f"engine {executor.engine} serves whole models only" if executor.engine else "no engine computes them"
+    elif cut > 1 and not kind.support.tensor_parallel:
+        why = f"they are to be cut over {cut} devices, which engine {executor.engine} does not do"
+    if why:
+        of = f"components {', '.join(part.components)} of {executor.component}"
+        raise UnplaceableError(f"template {template}: {of} are not served yet: {why}")
 
 
 def _check_split(template: str, executor: Executor) -> None:
     nodes = [nodes for stage in executor.stages for nodes in stage.nodes]
     kind = ENGINES.get(executor.engine)
-    if executor.graph is not None and (kind is None or not kind.takes_parts):
-        by = f"engine {executor.engine} serves whole models only" if executor.engine else "no engine computes them"
-        raise UnplaceableError(
-            f"template {template}: components {', '.join(executor.graph.components)} of {executor.component} are not "
-            f"served yet: {by}"
-        )
     there = [each for each in (kind.here, kind.rented) if each is not None] if kind else []
     refused = [beyond(support, executor.stages) for support in there]
     if refused and all(refused):

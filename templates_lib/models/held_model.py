@@ -41,7 +41,7 @@ def default_engines(clouds: Collection[str], stored: StoredWeights | None) -> tu
     can be tried; where none of them runs a checkpoint, the latter says why."""
     if stored is None:
         return (DEFAULT_ENGINE,)
-    found = [name for name, kind in ENGINES.items() if kind.is_whole or name == DEFAULT_ENGINE]
+    found = [name for name, kind in ENGINES.items() if kind.computes and (kind.is_whole or name == DEFAULT_ENGINE)]
     found = [name for name in found if any(_is_run(name, cloud, stored) for cloud in clouds)]
     found.sort(key=lambda name: not ENGINES[name].is_whole)
     return tuple(found) or (DEFAULT_ENGINE,)

@@ -43,8 +43,8 @@ class EngineKind:
 
     @property
     def computes(self) -> bool:
-        """Tell whether it computes models, which have weights."""
-        return bool(self.loader) or self.is_whole
+        """Tell whether it computes whole models, or layers of them, which specs choose an engine for."""
+        return bool(self.loader) or (self.is_whole and not self.takes_parts)
 
 
 _PLAIN = {"fp32": "fp32", "bf16": "bf16", "fp16": "bf16"}
@@ -133,6 +133,16 @@ ENGINES = {
     ),
     # It answers with the prompt itself: for local nodes, where a unit is tried without its models.
     "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo", takes_parts=True),
+    # Encoders of graphs; its executors put rows into the sidecar of their node.
+    "components": EngineKind(
+        "",
+        ("medley-serving", "torch"),
+        support=EngineSupport(tensor_parallel=False),
+        scheduler="agents.executor",
+        cuda=TORCH_BUILD,
+        is_whole=True,
+        takes_parts=True,
+    ),
 }
 """Name → engine. Units, nodes and profiles take the names from here; cost models are keyed by them."""
 DEFAULT_ENGINE = "torch"

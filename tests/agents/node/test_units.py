@@ -37,10 +37,15 @@ def cell() -> tuple[GangExecutor, ...]:
 
 
 def deploy(
-    site: Site, agent: Agent, *executors: GangExecutor, weights: Path = Path("/nowhere"), **given: InstanceState
+    site: Site,
+    agent: Agent,
+    *executors: GangExecutor,
+    weights: Path = Path("/nowhere"),
+    state: InstanceState = InstanceState.LOADING,
+    model: str = "",
 ) -> None:
-    files = {each.id: ModelFiles(each.id, f"path:{weights}", 192, 256) for each in executors}
-    state = given.get("state", InstanceState.LOADING)
+    """`model`: that all of them serve; each one of its own where nothing is said."""
+    files = {each.id: ModelFiles(model or each.id, f"path:{weights}", 192, 256) for each in executors}
     site.board.deploy([Deployed("i1", state, Gang(executors), files, (agent.name,), (0,))])
     site.tell()
 

@@ -116,9 +116,9 @@ def test_the_node_of_a_cell_runs_each_of_its_executors_on_devices_and_a_share_of
 def test_an_engine_of_components_is_told_which_and_how_many_requests_it_has_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kind = EngineKind("", (), scheduler="agents.components", is_whole=True, takes_parts=True)
-    monkeypatch.setitem(ENGINES, "components", kind)
-    work = over_the_wire(connected(of_cell(gang_of(cell_template("components")))).work(node("i1", 0)) or Work())
+    kind = EngineKind("", (), scheduler="agents.any", is_whole=True, takes_parts=True)
+    monkeypatch.setitem(ENGINES, "any", kind)
+    work = over_the_wire(connected(of_cell(gang_of(cell_template("any")))).work(node("i1", 0)) or Work())
     (reading, _, both) = (run.whole for run in work.runs)
     assert reading is not None
     assert both is not None
@@ -132,6 +132,11 @@ def test_components_are_not_started_by_an_engine_of_whole_models(engine: str, wo
     with pytest.raises(UnplaceableError, match=f"components vision of vl are not served yet: {words}"):
         gang_of(cell_template(engine))
     assert len(placed_gang(cell_template(engine)).executors) == 3, "what is simulated needs no engine"
+
+
+def test_components_are_not_cut_over_devices_by_an_engine_that_does_not() -> None:
+    with pytest.raises(UnplaceableError, match="vision, language of vl are not served yet: they are to be cut over 2"):
+        gang_of(cell_template("components"))
 
 
 def test_an_agent_of_the_release_before_gets_no_cell() -> None:

@@ -1,0 +1,1 @@
+"""Executors of components of a graph: queue, batches and engine in one process."""

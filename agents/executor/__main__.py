@@ -1,0 +1,108 @@
+"""`python -m agents.executor`: encoders of a model's graph on this node; prints its address and key as a JSON line, and
+ends when an engine does."""
+
+import argparse
+import asyncio
+import errno
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+import uvloop
+
+from agents.channels.errors import BadKeyError
+from agents.channels.keys import KeyPair
+from agents.engines.errors import EngineError
+from agents.engines.torch_components.engine import load_torch_encoder
+from agents.engines.torch_components.loading import Limits
+from agents.executor.encoders import Encoders
+from agents.executor.server import ExecutorServer
+from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
+from agents.tracing.json_lines import log_json_lines
+from agents.weights.source import open_checkpoint
+from templates_lib.models.hub_weights import fetch_layers, is_on_hub
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agents.executor", description=__doc__)
+    parser.add_argument("--instance", type=Path, required=True, help="who may speak to it, and where it listens")
+    parser.add_argument("--key", type=Path, required=True, help="file of its key pair")
+    parser.add_argument("--checkpoint", required=True, help="of the whole model: folder, or hf:ORG/NAME to fetch")
+    parser.add_argument("--components", required=True, help="names in the model's graph, with commas between them")
+    parser.add_argument("--together", action="append", default=[], help="COMPONENT/TYPE=REQUESTS at once, as planned")
+    parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    parser.add_argument("--threads", type=int, default=1, help="of the engines, on a CPU")
+    parser.add_argument("--memory-mib", type=int, help="what weights and batches may take; default: all there is")
+    parser.add_argument("--pace", type=float, default=1.0, help="share of the time that it may compute, above 0")
+    parser.add_argument("--tensor-parallel", type=int, choices=[1], default=1, help="devices of each component")
+    parser.add_argument("--parts", type=int, choices=[1], default=1, help="of each component")
+    parser.add_argument("--sidecar", required=True, help="name of the tensor sidecar of this node")
+    return parser
+
+
+def _load(arguments: argparse.Namespace, components: tuple[str, ...]) -> Encoders:
+    """Raises whatever keeps them from being loaded."""
+    place = arguments.checkpoint
+    checkpoint = open_checkpoint(fetch_layers(place) if is_on_hub(place) else Path(place))
+    dtype, device = _DTYPES[arguments.dtype], arguments.device
+    left = None if arguments.memory_mib is None else arguments.memory_mib << 20
+    engines = {}
+    for name in components:
+        limits = replace(Limits(), memory_bytes=left, **_most_units(name, arguments.together))
+        engines[name] = load_torch_encoder(checkpoint, name, dtype, device, limits)
+        left = None if left is None else left - engines[name].facts.most_memory_bytes
+    return Encoders(engines, arguments.sidecar, f"{arguments.instance.stem}-{os.getpid()}")
+
+
+def _most_units(component: str, together: Sequence[str]) -> dict[str, int]:
+    """The most that the plan has it compute at once, of any request type; nothing where it does not say. Raises
+    ValueError."""
+    own = [each.rpartition("=")[2] for each in together if each.startswith(f"{component}/")]
+    return {"most_units": max(map(int, own))} if own else {}
+
+
+async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> ExecutorServer:
+    """Serve; return the executor once it has failed, or was told to stop."""
+    components = tuple(arguments.components.split(","))
+    load = partial(_load, arguments, components)
+    about = instance.bind, keys, instance.gateways, instance.layout.model, components
+    server = ExecutorServer(*about, load, arguments.pace)
+    where = {"endpoint": server.endpoint, "stages": server.endpoint, "public_key": keys.public}
+    print(json.dumps(where), flush=True)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, server.over.set)
+    await server.over.wait()
+    server.close()
+    return server
+
+
+def _main() -> int:
+    arguments = parser().parse_args()
+    torch.set_num_threads(arguments.threads)
+    try:
+        instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)
+        server = uvloop.run(_serve(instance, keys, arguments))
+    except (BadKeyError, BadInstanceFileError, EngineError, OSError, ValueError) as error:
+        print(f"components: {error}", file=sys.stderr)
+        return 1
+    if server.failure:
+        print(f"components: {server.failure}", file=sys.stderr)
+        return errno.ENOMEM if server.is_out_of_memory else 1
+    return 0
+
+
+if __name__ == "__main__":
+    log_json_lines()
+    status = _main()
+    logging.shutdown()
+    os._exit(status)  # an engine's thread may be in a batch, and nothing ends that sooner

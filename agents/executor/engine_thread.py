@@ -1,0 +1,89 @@
+"""The threads of an executor: one computes, some fetch. What becomes of units is reported to the loop."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Protocol
+
+from agents.engines.errors import BadBatchError
+from agents.executor.encoders import Encoders, FetchedUnit, no_rows
+from agents.executor.exchange import Loaded, NoRows, Rows, Wanted
+from agents.transfer.errors import TransferError
+
+_log = logging.getLogger(__name__)
+_FETCHING = 64
+"""Units whose values are fetched at once: each of them waits for whoever makes it."""
+
+
+class ExecutorEvents(Protocol):
+    """Called on the loop."""
+
+    def loaded(self, loaded: Loaded) -> None: ...
+
+    def fetched(self, wanted: Wanted, unit: FetchedUnit) -> None: ...
+
+    def answered(self, answer: Rows | NoRows) -> None:
+        """A unit needs no engine: its rows are kept, or its values cannot be had."""
+
+    def encoded(self, made: Sequence[Rows | NoRows]) -> None: ...
+
+    def broke(self, error: BaseException) -> None:
+        """The engine failed: nothing more will come."""
+
+
+class EngineThread:
+    """Make it on a running loop. Daemons: a batch that hangs does not keep the process."""
+
+    def __init__(self, load: Callable[[], Encoders], events: ExecutorEvents, pace: float) -> None:
+        """`pace`: share of the time that it may compute, where nothing else holds its node to it; up to 1."""
+        self._load, self._events, self._idle_per_busy = load, events, 1 / pace - 1
+        self._loop = asyncio.get_running_loop()
+        self._batches: SimpleQueue[tuple[str, Sequence[tuple[Wanted, FetchedUnit]]]] = SimpleQueue()
+        self._fetchers = ThreadPoolExecutor(_FETCHING, "fetch")
+        self._encoders: Encoders | None = None
+        threading.Thread(target=self._run, name="engine", daemon=True).start()
+
+    def fetch(self, wanted: Wanted) -> None:
+        """Only once it is loaded, as the other one."""
+        self._fetchers.submit(self._fetch, wanted)
+
+    def encode(self, component: str, batch: Sequence[tuple[Wanted, FetchedUnit]]) -> None:
+        self._batches.put((component, batch))
+
+    def _run(self) -> None:
+        try:
+            self._encoders = encoders = self._load()
+            self._report(self._events.loaded, encoders.loaded)
+            while True:
+                component, batch = self._batches.get()
+                began_s = time.monotonic()
+                made = encoders.encode(component, batch)
+                self._report(self._events.encoded, made)
+                time.sleep((time.monotonic() - began_s) * self._idle_per_busy)
+        except BaseException as error:
+            _log.exception("the engine failed")
+            self._report(self._events.broke, error)
+
+    def _fetch(self, wanted: Wanted) -> None:
+        assert self._encoders is not None  # noqa: S101
+        try:
+            found: FetchedUnit | Rows | NoRows = self._encoders.fetch(wanted)
+        except (TransferError, BadBatchError) as error:
+            found = no_rows(wanted.key, error)
+        except Exception as error:
+            self._report(self._events.broke, error)
+            return
+        if isinstance(found, FetchedUnit):
+            self._report(self._events.fetched, wanted, found)
+        else:
+            self._report(self._events.answered, found)
+
+    def _report(self, event: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(event, *arguments)
+        except RuntimeError:
+            return  # the loop has closed: the process ends
