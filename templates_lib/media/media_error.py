@@ -47,5 +47,5 @@ def animated(format_: str) -> MediaError:
 
 
 def too_costly() -> MediaError:
-    why = "The image takes more memory or time to decode than may be. Send it saved anew, or a smaller one"
+    why = "The image takes more memory or time than may be when it is decoded. Send it saved anew, or a smaller one"
     return MediaError(MediaFault.IMAGE_TOO_MANY_PIXELS, why)
