@@ -26,9 +26,6 @@ class KeptRows:
         self._rows: dict[str, Rows] = {}
         """By key, the least recently used first."""
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def add(self, key: str, rows: Rows) -> bool:
         """Takes over the caller's hold of each chunk, and charges it here. False, and nothing is taken over, where the
         key has its rows already, or what is in use leaves no room within the bound."""
