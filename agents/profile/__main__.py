@@ -20,6 +20,7 @@ from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.engines.torch_engine.memory_need import memory_need
 from agents.profile.measure import BLOCKS, kv_blocks, measured
 from agents.profile.pipeline_cost import measure_pipeline_cost
@@ -54,7 +55,7 @@ def _arguments() -> argparse.Namespace:
 def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     torch.set_num_threads(arguments.threads)
     place = arguments.weights
-    checkpoint = open_checkpoint(fetch_layers(place) if is_on_hub(place) else weights_path(place))
+    checkpoint = decoder_part(open_checkpoint(fetch_layers(place) if is_on_hub(place) else weights_path(place)))
     config = decoder_config(checkpoint.config)
     one = memory_need(checkpoint, config, LayerRange(0, 1, first=False, last=False), _DTYPES[arguments.dtype])
     plan = sweeps(config.layers, config.max_context_tokens, one.weight_bytes)
