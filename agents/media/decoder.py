@@ -101,6 +101,9 @@ class Decoder:
         except _EndedError:
             self.close()
             raise too_costly() from None
+        except BaseException:  # an interrupt, say: what is left in the pipe would be taken for the next picture's
+            self.close()
+            raise
         if reply.fault is not None:
             raise MediaError(reply.fault, reply.message)
         return Pixels(reply.width, reply.height, reply.pieces, rgb)

@@ -1,6 +1,7 @@
 """Answers one request for text, from its checked form to the last byte."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -41,6 +42,14 @@ _FAULT = 500
 """Statuses of failures that are not the client's."""
 TIMEOUT_SLACK_S = 10.0
 """Beyond a request's time-out, for its client to take in the error before the connection is cut."""
+
+
+def cache_salt_of(key: AccessKey | None, given: str) -> str:
+    """What tells the KV blocks that a request may begin with from those of others: its project, and what the client has
+    `given`. A project cannot find out what another has sent by how much of a prompt is cached."""
+    if key is None:
+        return given
+    return hashlib.blake2b(f"{key.project}\0{given}".encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +201,7 @@ class Generation:
             priority,
             was_held,
             wanted.must_obey,
-            params.cache_salt,
+            cache_salt_of(key, params.cache_salt),
         )
 
     async def _turns(

@@ -19,8 +19,9 @@ from control.gateway.bodies import ChatBody, CompletionBody, read_body
 from control.gateway.call import Call
 from control.gateway.chat_request import chat_params
 from control.gateway.completion_request import completion_params
+from control.gateway.generation import cache_salt_of
 from control.gateway.model_entry import ModelEntry
-from control.gateway.published import PublishedModel
+from control.gateway.published import AccessKey, PublishedModel
 from control.gateway.tokenizer_source import load_tokenizer
 from control.gateway.wanted import WantedAnswer, wanted_answers
 from policies.routing import ROUTING_POLICIES
@@ -97,6 +98,14 @@ class FormerScheduler(EchoScheduler):
     @property
     def status(self) -> Status:
         return msgspec.structs.replace(super().status, obeys_rules=False)
+
+
+def test_projects_share_no_cache_and_keys_of_one_do() -> None:
+    one, other, elsewhere = (AccessKey(name, "0" * 64, project) for name, project in zip("abc", "ppq", strict=True))
+    for given in ("", "mine"):
+        assert cache_salt_of(one, given) == cache_salt_of(other, given) != cache_salt_of(elsewhere, given)
+        assert cache_salt_of(None, given) == given
+    assert cache_salt_of(one, "mine") != cache_salt_of(one, "")
 
 
 def test_a_salt_reaches_the_scheduler(tmp_path: Path) -> None:
