@@ -83,13 +83,19 @@ class CloudWork:
         may still be billed."""
         left: dict[str, str] = {}
         names = [instance.id for instance in instances]
+        under_way = set(names)
         for _ in range(2):  # a node that is just being rented is there first, and given back then
-            names = [name for name in names if not self._begin_end(name, left)]
+            names = [name for name in names if not self._begin_end(name, left, under_way)]
             self._effects.wait(timeout_s)
-        return left | dict.fromkeys(names, "a call to its cloud is still under way")
+        still = tuple(under_way)  # at once: what is under way may end meanwhile
+        return left | dict.fromkeys(still, "a call to its cloud is still under way")
 
-    def _begin_end(self, name: str, left: dict[str, str]) -> bool:
-        return self._effects.begin(name, lambda: left.update(self._ended(name)))
+    def _begin_end(self, name: str, left: dict[str, str], under_way: set[str]) -> bool:
+        def end() -> None:
+            left.update(self._ended(name))
+            under_way.discard(name)
+
+        return self._effects.begin(name, end)
 
     def _may_launch(self, cloud: str) -> bool:
         """Tell whether a launch there may be tried. While a fault of our own stops them, one is from time to time, to

@@ -28,7 +28,7 @@ from control.gateway.model_object import model_object
 from control.gateway.parsed_chat_reply import chat_reply
 from control.gateway.response_body import ResponseBody
 from control.gateway.response_reply import ResponseReply
-from control.gateway.response_request import chat_of
+from control.gateway.response_request import params_of
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tokenizing import detokenize, tokenize
@@ -144,7 +144,7 @@ class GatewayApp:
 
     async def _respond(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), ResponseBody)
-        params = replace(chat_params(chat_of(body)), with_usage=True)
+        params = params_of(body)
         (asked,) = params.prompts
         tools = asked.tools if isinstance(asked, Conversation) else None
         await self._generation.serve(params, exchange, partial(ResponseReply, body, tools))

@@ -31,6 +31,8 @@ class ResponseItems:
         if parsed.content:
             told, self._untold = self._untold, []
             yield from self._text("message", parsed.content, told)
+        if parsed.calls:
+            self._untold = []  # of the call: its text is no message's
         for delta in parsed.calls:
             if self._is_parallel or not delta.index:
                 yield from self._call(delta)

@@ -1,9 +1,11 @@
 """POST /v1/responses: from body to the chat that asks the same."""
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from control.gateway.api_error import bad_request, unsupported
+from control.gateway.api_error import ApiError, bad_request, unsupported
 from control.gateway.bodies import (
     Called,
     CalledFunction,
@@ -15,13 +17,33 @@ from control.gateway.bodies import (
     Tool,
     ToolFunction,
 )
+from control.gateway.chat_request import chat_params
+from control.gateway.generation_params import GenerationParams
 from control.gateway.response_body import InputItem, ItemPart, NamedResponseTool, ResponseBody, ResponseTool
 
 LOGPROBS = "message.output_text.logprobs"
 _INCLUDED = (LOGPROBS, "reasoning.encrypted_content")
 """What an answer may be asked to have more: reasoning comes as text, which needs no encryption to be sent back."""
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+_PARAMS = {"messages": "input", "response_format": "text.format", "max_completion_tokens": "max_output_tokens"}
+"""Parameter of a chat → what a response calls it."""
+_WORDS = (
+    (re.compile(r"`messages\[\d+\][^`]*`"), "an item of `input`"),
+    (re.compile(r"`response_format(?:\.json_schema)?\b"), "`text.format"),
+)
+"""How the messages of a chat's errors name them, and how those of a response do; several items may be one message."""
 _STATELESS = "nothing is kept here: send the conversation so far as `input`"
+
+
+def params_of(body: ResponseBody) -> GenerationParams:
+    """Return what is to be generated for a response. Raises ApiError in the words of its request."""
+    try:
+        return replace(chat_params(chat_of(body)), with_usage=True)
+    except ApiError as error:
+        error.param = _PARAMS.get(error.param or "", error.param)
+        for theirs, ours in _WORDS:
+            error.message = theirs.sub(ours, error.message)
+        raise
 
 
 def chat_of(body: ResponseBody) -> ChatBody:

@@ -5,7 +5,7 @@ TASK_FAILED = "task_failed"
 
 class TaskFailedError(ValueError):
     """The code raised, took too long, used too much, or called another thing than its record: the message says which,
-    and where in its file. Clients get it as a 500 with the code `task_failed`."""
+    and where in its file."""
 
     code = TASK_FAILED
 

@@ -3,6 +3,7 @@ gone."""
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -72,8 +73,12 @@ class TaskProcess:
         """End the process. It may be asked again: another is started."""
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            child.communicate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # and what it has started: that would keep the pipes open
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    pipe.close()
+            child.wait()
 
     @contextlib.contextmanager
     def _own_turn(self) -> Iterator[None]:

@@ -9,13 +9,14 @@ import pytest
 from openai.types.responses import Response
 
 from control.gateway.answer_formats.harmony import Harmony
+from control.gateway.api_error import ApiError
 from control.gateway.bodies import read_body
 from control.gateway.chat_request import chat_params
 from control.gateway.chat_template import ChatTemplate
 from control.gateway.generation_params import Conversation
 from control.gateway.response_body import ResponseBody
 from control.gateway.response_items import ResponseItems
-from control.gateway.response_request import chat_of
+from control.gateway.response_request import chat_of, params_of
 from tests.control.gateway.test_answer_formats import HARMONY
 from tests.control.gateway.test_tools import CALL, OTHER, TEMPLATE
 from tests.control.gateway.world import MODEL, World, world_of
@@ -174,6 +175,26 @@ def test_reasoning_is_an_item_of_its_own() -> None:
     opened = [event["output_index"] for event in events if event["type"] == "response.output_item.added"]
     closed = [event["output_index"] for event in events if event["type"] == "response.output_item.done"]
     assert opened == closed == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "param", "unsaid"),
+    [
+        (
+            {"input": [{"type": "function_call", "call_id": "c1", "name": "clock", "arguments": "[]"}]},
+            "input",
+            "messages",
+        ),
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": None}}}, "text.format", "response_format"),
+    ],
+)
+def test_what_is_wrong_is_named_as_the_client_named_it(options: dict[str, Any], param: str, unsaid: str) -> None:
+    body = {"model": "m", "input": "hi"} | options
+    with pytest.raises(ApiError) as refused:
+        params_of(read_body(json.dumps(body).encode(), ResponseBody))
+    assert refused.value.param == param
+    assert param in refused.value.message or "input" in refused.value.message
+    assert unsaid not in refused.value.message
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from control.gateway.api_error import task_failed
@@ -55,6 +56,24 @@ def test_code_sees_no_secret(bad: TaskProcess, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MEDLEY_TEST_SECRET", "between us")
     bad.close()
     assert b"between us" not in record(bad, "tells_its_environment").calls[0].given
+
+
+def test_what_code_has_started_ends_with_it() -> None:
+    """Root may start processes whatever the limit, and they hold the pipes open."""
+    text = """
+import os, time
+try:
+    child = os.fork()
+except OSError:
+    child = 1
+if not child:
+    time.sleep(600)
+"""
+    with TaskProcess(source(text)) as process:
+        assert process.tasks() == ()
+        group = process.pid
+    alive = [each for each in psutil.process_iter() if each.status() != psutil.STATUS_ZOMBIE]
+    assert group not in [os.getpgid(each.pid) for each in alive if psutil.pid_exists(each.pid)]
 
 
 def test_code_writes_into_no_file(tmp_path: Path) -> None:
