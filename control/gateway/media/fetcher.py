@@ -55,7 +55,7 @@ class ImageFetcher:
         """The bytes that a picture's URL leads to. Raises MediaError: FORBIDDEN_URL where a URL or a redirect may not
         be followed, IMAGE_TOO_LARGE where a server says so, IMAGE_FETCH_FAILED for all else."""
         try:
-            async with self._slots, asyncio.timeout(self._rules.timeout_s):
+            async with asyncio.timeout(self._rules.timeout_s), self._slots:  # waiting for a slot counts
                 return await self._follow(url)
         except TimeoutError:
             raise _failed(f"it was not there whole within {self._rules.timeout_s:g} s") from None
