@@ -13,7 +13,7 @@ from control.cli.output import Output, OutputOption, render, say
 if TYPE_CHECKING:
     from control.cli.gateway_client import GatewayClient
 
-KEY_VARIABLES = ("MEDLEY_API_KEY", "OPENAI_API_KEY")
+KEY_VARIABLE = "MEDLEY_API_KEY"
 _NEW = "/new"
 
 
@@ -41,7 +41,8 @@ def chat(
     api_key: Annotated[
         str | None,
         typer.Option(
-            help=f"Key for it. Default: ${', $'.join(KEY_VARIABLES)}, or that of `medley up`.", show_default=False
+            help=f"Key for it. Default: ${KEY_VARIABLE}; without --gateway, else that of `medley up`.",
+            show_default=False,
         ),
     ] = None,
     output: OutputOption = Output.TABLE,
@@ -50,6 +51,8 @@ def chat(
 
     /new forgets the conversation, Ctrl-C ends an answer, Ctrl-D ends the chat. With `-o json` each answer is an object.
     """
+    from control.cli.gateway_client import NoAnswerError
+
     client = _client(gateway, api_key)
     options = {"max_tokens": max_tokens, "temperature": temperature}
     body = {"model": _chosen(client, model)} | {key: value for key, value in options.items() if value is not None}
@@ -67,7 +70,12 @@ def chat(
             messages = list(begin)
         elif text.strip():
             messages.append({"role": "user", "content": text})
-            answer = _ask(client, {**body, "messages": messages}, output)
+            try:
+                answer = _ask(client, {**body, "messages": messages}, output)
+            except NoAnswerError as error:
+                messages.pop()  # else the next message would stand behind one that has no answer
+                say(f"\nmedley: {error}; your message is taken back, the conversation stands as it was before it")
+                continue
             messages.append({"role": "assistant", "content": answer.content})
 
 
@@ -78,7 +86,7 @@ def _client(gateway: str | None, api_key: str | None) -> "GatewayClient":
     from control.up.gateway_process import running_gateway
     from control.up.home import UpHome
 
-    key = api_key or next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
+    key = api_key or os.environ.get(KEY_VARIABLE, "")
     if gateway is not None:
         return GatewayClient(gateway, key)
     home = UpHome(home_directory(os.environ) / "up")

@@ -57,10 +57,15 @@ def _of_database(database_url: str | None) -> "Check":
     from control.cli.acting import opened
     from control.cli.guard import describe
     from control.db.errors import DatabaseError
+    from control.db.location import locate
     from control.db.revision import current_revision
     from control.doctor.check import Check, Health
 
     try:
+        folder = locate(database_url, None, os.environ).data_dir
+        if folder is not None and not folder.is_dir():  # opening it would make one: doctor only looks
+            made_by = "the first command that stores anything makes it, such as `medley up` or `medley db upgrade`"
+            return Check("database", Health.MISSING, f"none yet in {folder}: {made_by}; --database-url names another")
         with opened(database_url) as database, database.transaction() as connection:
             detail = f"{database.name} answers, its tables are at revision {current_revision(connection)}"
     except (DatabaseError, OSError, ValueError) as error:

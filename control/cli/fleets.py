@@ -216,7 +216,8 @@ def _print_fleet(record: "FleetRecord", target: "FleetTarget") -> None:
 
 
 def _print_status(status: "FleetStatus") -> None:
-    typer.echo(f"  planned at {status.usd_per_hour:,.4f} $/h")
+    # Not always the plan that is followed: instances of an accepted one may be still to come.
+    typer.echo(f"  has instances of plan {status.plan[:12]}, which costs {status.usd_per_hour:,.4f} $/h")
     for name, rate in status.unmet.items():
         typer.echo(f"  the plan leaves {rate:.3g} requests/s of {name} unserved")
     right = ("ready", "load", "capacity/s", "demand/s")

@@ -31,6 +31,9 @@ def instances(ctx: typer.Context, output: OutputOption = Output.TABLE, database_
     """Show every instance that is not terminated: its nodes, their layers or components, and how busy it is."""
     if ctx.invoked_subcommand is None:
         _list(output, database_url)
+        return
+    # What stands before the subcommand holds for it, unless it says otherwise.
+    ctx.default_map = {ctx.invoked_subcommand: {"output": output.value, "database_url": database_url}}
 
 
 @app.command("list")
@@ -107,10 +110,15 @@ def _follow(database: "Database", instance: str | None, seen: set[int], last: in
     from control.db.instances import PostgresInstances
     from control.lifecycle.state import InstanceState
 
-    stored, begin = PostgresInstances(database), last
-    while instance is None or stored.load(instance).state != InstanceState.TERMINATED:
-        time.sleep(_POLL_S)
-        for step in stored.steps_after(max(begin, last - _AGAIN), _MOST_STEPS):
+    stored, begin, is_told = PostgresInstances(database), last, False
+    while not is_told:
+        # Asked before the steps are read: else those taken between the two would never be told.
+        is_over = instance is not None and stored.load(instance).state == InstanceState.TERMINATED
+        if not is_over:
+            time.sleep(_POLL_S)
+        steps = stored.steps_after(max(begin, last - _AGAIN), _MOST_STEPS)
+        is_told = is_over and len(steps) < _MOST_STEPS
+        for step in steps:
             if step.sequence not in seen and instance in (None, step.instance_id):
                 _tell(step, output)
             seen.add(step.sequence)

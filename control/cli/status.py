@@ -41,7 +41,7 @@ def status(
     from control.fleet.recorded_statuses import fleet_statuses
     from control.market.cloud_status import cloud_statuses
 
-    figures = figures_of(gateway)
+    figures = figures_of(gateway) or {}
     with opened(database_url) as database:
         found = fleet_statuses(database, instance_views(database), figures)
         clouds = cloud_statuses(database)
@@ -66,8 +66,8 @@ def status(
             typer.echo(f"{cloud.cloud} did not answer with its offers: {cloud.failure}")
 
 
-def figures_of(gateway: str | None) -> "dict[str, GatewayFigures]":
-    """Ask a gateway, or that of `medley up`, for the figures of each model; none where it does not answer, which is
+def figures_of(gateway: str | None) -> "dict[str, GatewayFigures] | None":
+    """Ask a gateway, or that of `medley up`, for the figures of each model; None where it does not answer, which is
     said. Raises ValueError for what is no URL."""
     from control.db.location import home_directory
     from control.fleet.latency import gateway_figures
@@ -78,7 +78,7 @@ def figures_of(gateway: str | None) -> "dict[str, GatewayFigures]":
         running = running_gateway(UpHome(home_directory(os.environ) / "up"))
         if running is None:
             say("medley: no gateway runs here; name one with --gateway for latencies")
-            return {}
+            return None
         gateway = running.url
     if not gateway.startswith(("http://", "https://")):
         raise ValueError(f"--gateway {gateway!r} is no URL; it looks like http://HOST:8000")
@@ -87,7 +87,7 @@ def figures_of(gateway: str | None) -> "dict[str, GatewayFigures]":
             return gateway_figures(answer.read(_MAX_BYTES).decode())
     except (OSError, http.client.HTTPException, ValueError) as error:
         say(f"medley: gateway {gateway} does not answer with its metrics: {error}")
-        return {}
+        return None
 
 
 def _print(fleet: "FleetStatus") -> None:

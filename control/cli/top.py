@@ -1,5 +1,6 @@
 """`medley top`: what fleets do now, renewed as long as one looks."""
 
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ from control.cli.status import figures_of, ms
 from control.cli.time_text import at
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group
     from rich.table import Table
 
     from control.db.database import Database
@@ -43,8 +44,8 @@ class Look:
     span_s: float
     fleets: "list[FleetStatus]"
     instances: "list[InstanceView]"
-    rates: Mapping[str, Rates]
-    """By model; empty where no gateway is asked."""
+    rates: Mapping[str, Rates] | None
+    """By model; None unless the gateway answered at both ends of the span."""
 
 
 def top(
@@ -59,33 +60,46 @@ def top(
 ) -> None:
     """Show what fleets do now: requests and tokens per second, latencies, load and KV cache, until Ctrl-C.
 
-    With `-o json` or `yaml`, one look, and nothing more.
+    Without a terminal, or with `-o json` or `yaml`, one look, and nothing more.
     """
     from rich.live import Live
 
     with opened(database_url) as database:
         before, began_s = figures_of(gateway), time.monotonic()
-        if output is not Output.TABLE:
-            time.sleep(every_s)
-            emitted(_look(database, before, figures_of(gateway), time.monotonic() - began_s), output)
-            return
         shown = console()
+        if output is not Output.TABLE or not _renews(shown):
+            time.sleep(every_s)
+            look = _look(database, before, figures_of(gateway), time.monotonic() - began_s)
+            if not emitted(look, output):
+                shown.print(_drawn(look))
+            return
         with suppress(KeyboardInterrupt), Live(console=shown, auto_refresh=False) as live:
             while True:
                 time.sleep(every_s)
                 figures, now_s = figures_of(gateway), time.monotonic()
-                live.update(_drawn(_look(database, before, figures, now_s - began_s)), refresh=True)
+                live.update(_drawn(_look(database, before, figures, now_s - began_s), "; Ctrl-C ends"), refresh=True)
                 before, began_s = figures, now_s
 
 
+def _renews(shown: "Console") -> bool:
+    """Tell whether a look can be drawn over the one before: not into a pipe or a file, even where colours are asked for
+    there, and not on a terminal that cannot move its cursor."""
+    return sys.stdout.isatty() and not shown.is_dumb_terminal
+
+
 def _look(
-    database: "Database", before: "Mapping[str, GatewayFigures]", figures: "Mapping[str, GatewayFigures]", span_s: float
+    database: "Database",
+    before: "Mapping[str, GatewayFigures] | None",
+    figures: "Mapping[str, GatewayFigures] | None",
+    span_s: float,
 ) -> Look:
     from control.fleet.live_instances import instance_views
     from control.fleet.recorded_statuses import fleet_statuses
 
     views = instance_views(database)
-    rates = {model: _rates(before.get(model), each, span_s) for model, each in figures.items()}
+    rates = None
+    if before is not None and figures is not None:
+        rates = {model: _rates(before.get(model), each, span_s) for model, each in figures.items()}
     return Look(at(datetime.now(UTC)), span_s, fleet_statuses(database, views, {}), views, rates)
 
 
@@ -103,10 +117,10 @@ def _rates(before: "GatewayFigures | None", now: "GatewayFigures", span_s: float
     return Rates(ttft.total / span_s, tokens / span_s, percentiles(ttft), percentiles(tpot))
 
 
-def _drawn(look: Look) -> "Group":
+def _drawn(look: Look, end: str = "") -> "Group":
     from rich.console import Group
 
-    head = f"{look.at} UTC, the last {look.span_s:.1f} s; Ctrl-C ends"
+    head = f"{look.at} UTC, the last {look.span_s:.1f} s{end}"
     if not look.instances:
         return Group(head, "No instance runs: all that are recorded are terminated.")
     return Group(head, *_fleets(look), _models(look), _instances(look))
@@ -123,7 +137,7 @@ def _models(look: Look) -> "Table":
         for model in fleet.models:
             ready, planned = (sum(getattr(leg, name) for leg in model.legs) for name in ("ready", "planned"))
             load = f"{sum(leg.running for leg in model.legs)}+{sum(leg.waiting for leg in model.legs)}"
-            rates = look.rates.get(model.model)
+            rates = (look.rates or {}).get(model.model)
             figures = ("", "", "", "", "") if rates is None else _figures(rates)
             shown.add_row(model.model, f"{ready} of {planned}", load, *figures)
     return shown

@@ -44,6 +44,13 @@ def test_a_database_that_does_not_answer_is_broken_and_its_password_is_not_shown
     assert "sesame" not in str(found)
 
 
+def test_on_a_fresh_machine_no_database_is_made_by_looking_for_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEDLEY_DATABASE_URL", raising=False)
+    code, found = doctor()
+    assert (code, found["database"]["health"]) == (0, "missing")
+    assert not (home / "home").exists()
+
+
 def test_credentials_are_found_where_the_clouds_own_tools_have_them(home: Path) -> None:
     environment = {"PATH": "/nowhere"}
     before = {check.name: check for check in of_accounts(environment, home)}

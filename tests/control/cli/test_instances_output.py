@@ -14,6 +14,7 @@ from control.cli.main import app
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.lifecycle.event import Event, EventKind
+from control.lifecycle.history import PastTransition
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
@@ -22,7 +23,7 @@ from tests.control.executor.fleets import START as NODE_START
 from tests.control.executor.fleets import fleet, offer
 from tests.control.fleet.fleets import MARKET, ZONE, template
 from tests.control.lifecycle.worlds import START
-from tests.http_endpoint import running
+from tests.http_endpoint import Said, running, serving
 
 IDS = ("i0a1a2a3a4a5a", "i0b1b2b3b4b5b")
 
@@ -153,6 +154,34 @@ def test_steps_are_followed_until_the_instance_is_gone(
     ]
 
 
+def test_the_last_step_is_told_when_it_is_taken_between_two_looks(
+    filled: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, coming = PostgresInstances(filled), [EventKind.RELEASE, EventKind.NODES_GONE]
+    steps_after = PostgresInstances.steps_after
+
+    def then_one_more(self: PostgresInstances, after: int, most: int) -> list[PastTransition]:
+        read = steps_after(self, after, most)
+        if coming:
+            kept.apply(IDS[1], Event(coming.pop(0), "a test"), START)
+        return read
+
+    monkeypatch.setattr(instances.time, "sleep", lambda _: None)
+    monkeypatch.setattr(PostgresInstances, "steps_after", then_one_more)
+    done = run(database_url, "events", IDS[1], "--follow", "--limit", "1")
+    ends = [line.split("  ")[2] for line in done.stdout.splitlines()]
+    assert ends[1:] == ["failed -> terminating: a test", "terminating -> terminated: a test"]
+
+
+def test_options_before_a_subcommand_hold_for_it(filled: Database, database_url: str) -> None:
+    before = ("instances", "-o", "json", "--database-url", database_url)
+    told = CliRunner().invoke(app, [*before, "show", IDS[1]])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["instance"]["id"] == IDS[1]
+    listed = CliRunner().invoke(app, [*before, "list", "-o", "yaml"])
+    assert listed.stdout == run(database_url, "instances", "-o", "yaml").stdout
+
+
 GATEWAY = """\
 medley_gateway_output_tokens_total{model="tiny"} %d
 medley_gateway_time_to_first_token_seconds_bucket{le="0.5",model="tiny"} %d
@@ -188,6 +217,10 @@ def test_rates_are_of_the_time_between_two_looks(
         assert 0 < rates["ttft_ms"]["p50"] <= 500
         assert rates["tpot_ms"]["p50"] is None
 
+        once = run(database_url, "top", "--gateway", url)
+        assert once.exit_code == 0, once.output
+        assert all(name in once.stdout for name in IDS), "without a terminal, one look"
+
         looks = iter((None, None))
 
         def time_passes(_: float) -> None:
@@ -195,9 +228,22 @@ def test_rates_are_of_the_time_between_two_looks(
                 raise KeyboardInterrupt
 
         monkeypatch.setattr(top.time, "sleep", time_passes)
+        monkeypatch.setattr(top, "_renews", lambda _: True)
         shown = run(database_url, "top", "--gateway", url)
     assert shown.exit_code == 0, shown.output
     assert all(name in shown.stdout for name in IDS)
+
+
+@pytest.mark.parametrize("away", [1, 2])
+def test_no_rates_are_shown_unless_the_gateway_answered_at_both_looks(
+    filled: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, away: int
+) -> None:
+    monkeypatch.setattr(top.time, "sleep", lambda _: None)
+    figures = (GATEWAY % (3000, 200, 200)).encode()
+    with serving(lambda _: Said(figures, 503 if len(endpoint.asked) == away else 200)) as endpoint:
+        look = json.loads(run(database_url, "top", "--gateway", endpoint.url, "-o", "json").stdout)
+    assert len(endpoint.asked) == 2
+    assert look["rates"] is None
 
 
 class _Odd(BaseHTTPRequestHandler):
