@@ -65,7 +65,7 @@ class KvBlob:
 
     def chunk(self, index: int) -> ChunkHeader | None:
         """Return what is sent before chunk `index`; None where it is not computed yet, or there is no credit for it."""
-        if index == self._chunks and self.has_more and self._blob.claim(0):
+        if index == self._chunks and self.has_more and self._blob.has_room:
             self._add(self._cut.popleft())
         return self._blob.take(_TARGET, self, index, 0)
 
@@ -88,7 +88,7 @@ class KvBlob:
         self._missing -= part.layers * part.tokens
         self._chunks += 1
         wants_answer = not self._missing or self._chunks % self._settings.answered_chunks == 0
-        self._blob.commit(0, ChunkHeader(self._told.target_run, self._chunks - 1, wants_answer, part))
+        self._blob.commit(ChunkHeader(self._told.target_run, self._chunks - 1, wants_answer, part))
         if not self._missing:
             self._blob.happen(Event.END)
 

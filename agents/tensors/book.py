@@ -139,8 +139,12 @@ class Book:
                 tensor.blob.happen(Event.WITHDRAW)  # nobody else can complete it
         self._settle()
 
+    def holds_nothing(self, client: int) -> bool:
+        """Whether the client may write or read nowhere in the slab."""
+        return self._clients[client].holds_nothing
+
     def bury(self, client: int) -> None:
-        """The process is dead: what it held comes back."""
+        """The client is lost, and its process dead or without a hold: what it held comes back."""
         self._clients.pop(client).release_all()
         self._settle()
 
@@ -258,7 +262,11 @@ class Book:
                 f"chunk {message.index} of {message.size} bytes of {message.name} is not the one that is due: "
                 f"{tensor.committed} of {due.size if due else 0}"
             )
-        tensor.blob.commit(due.size, due)  # takes over the producer's hold
+        if not self._clients[client].holds(due):
+            # others may write there by now: its tensor must not count it, nor free it again
+            tensor.blob.happen(Event.WITHDRAW)
+            raise BadPieceError(f"chunk {message.index} of {message.name} was released before it was committed")
+        tensor.blob.commit(due)  # takes over the producer's hold
         self._keep(tensor)
         tensor.granted.popleft()
         tensor.committed += 1
@@ -288,8 +296,7 @@ class Book:
         self._add(Entry(message.name, rows.spec, blob, client, account, rows.part, message.keep_s))
         for extent in rows.chunks:
             self.slab.hold(extent)
-            blob.claim(extent.size)
-            blob.commit(extent.size, extent)
+            blob.commit(extent)
         blob.happen(Event.END)
         self._answer(client, Adopted(message.call, rows.spec))
 
@@ -324,7 +331,6 @@ class Book:
             if isinstance(found, TransferError):
                 self._answer(claim.client, TensorRefused(claim.call, fault_of(found), str(found)))
                 continue
-            claim.tensor.blob.claim(claim.size)
             claim.tensor.granted.extend(found)
             for extent in found:
                 self._clients[claim.client].hold(extent, is_granted=True)

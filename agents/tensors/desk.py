@@ -61,10 +61,12 @@ class Desk:
         made = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         with self._lock:
             self._bells.add(made)
-        yield made
-        with self._lock:
-            self._bells.remove(made)
-        os.close(made)
+        try:
+            yield made
+        finally:
+            with self._lock:
+                self._bells.remove(made)
+            os.close(made)
 
     def _pass_on(self) -> None:
         book = self._book

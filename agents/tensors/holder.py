@@ -19,9 +19,16 @@ class Holder:
             self._slab.hold(extent)
         self._times[extent] += 1
 
+    @property
+    def holds_nothing(self) -> bool:
+        return not self._times
+
+    def holds(self, extent: Extent) -> bool:
+        return self._times[extent] > 0
+
     def release(self, extent: Extent, *, to_tensor: bool = False) -> None:
         """`to_tensor`: its hold goes over to the tensor. Raises BadPieceError for what it does not hold."""
-        if not self._times[extent]:
+        if not self.holds(extent):
             raise BadPieceError(f"who releases {extent.offset} does not hold it")
         self._times[extent] -= 1
         if not self._times[extent]:

@@ -209,15 +209,24 @@ class Sidecar:
         process.attached(answer, self._desk.segment.descriptor if message.writes else self._read_only)
 
     def _lost(self, process: _Process) -> None:
-        """The connection is over. What the process holds comes back when it is dead, which may be now."""
+        """The connection is over. What the process holds comes back when it is dead, which may be now. Where it holds
+        nothing it is forgotten at once: a process that lives on may come again and again."""
         self._forget(process.connection.fileno())
         process.connection.close()
         if process.client is not None:
             self._desk.lost(process.client, time.monotonic())
-        self._watch(process.life, partial(self._bury, process))
+            with self._desk.change() as book:
+                is_awaited = not book.holds_nothing(process.client)
+            if is_awaited:
+                self._watch(process.life, partial(self._died, process))
+                return
+        self._bury(process)
+
+    def _died(self, process: _Process) -> None:
+        self._forget(process.life)
+        self._bury(process)
 
     def _bury(self, process: _Process) -> None:
-        self._forget(process.life)
         os.close(process.life)
         self._processes.remove(process)
         if process.client is not None:

@@ -49,13 +49,12 @@ class Blob(Generic[P]):
         """`consumers`: how many are to take it. `ahead`: pieces that are held for the slowest before the producer
         waits. `freed`: called with each piece that the blob no longer holds."""
         self.state = State.OPEN
-        self.held_bytes = 0
         self._consumers = consumers
         self._ahead = ahead
         self._deadline_s = deadline_s
         self._freed = freed
-        self._pieces: dict[int, tuple[int, P]] = {}
-        """Bytes and memory of those that are held, by index."""
+        self._pieces: dict[int, P] = {}
+        """Memory of those that are held, by index."""
         self._count = 0
         self._done: dict[str, int] = {}
         """Pieces that each consumer needs no more."""
@@ -82,17 +81,10 @@ class Blob(Generic[P]):
         self.state = TRANSITIONS.get((self.state, event), self.state)
         self._settle()
 
-    def claim(self, size: int) -> bool:
-        """Counts the next piece as held; False while the consumers are too far behind. Raises BlobGoneError."""
-        if not self.has_room:
-            return False
-        self.held_bytes += size
-        return True
-
-    def commit(self, size: int, piece: P) -> None:
-        """Adds the piece that was claimed. Raises BlobGoneError."""
+    def commit(self, piece: P) -> None:
+        """Adds the next piece, for which there was room. Raises BlobGoneError."""
         self._check(self.state is State.OPEN)
-        self._pieces[self._count] = size, piece
+        self._pieces[self._count] = piece
         self._count += 1
 
     def take(self, consumer: str, home: object, index: int, done: int) -> P | None:
@@ -106,7 +98,7 @@ class Blob(Generic[P]):
         self._homes[consumer] = home
         self.acknowledge(consumer, done)
         self._check(index >= self._done[consumer], f"piece {index} was let go")
-        return self._pieces[index][1] if index < self._count else None
+        return self._pieces[index] if index < self._count else None
 
     def acknowledge(self, consumer: str, done: int) -> None:
         """Notes that a consumer needs the first `done` pieces no more."""
@@ -149,12 +141,10 @@ class Blob(Generic[P]):
         """Frees what nobody needs any more."""
         needed = self._count if self._has_ended else self._needed
         while self._pieces and (first := next(iter(self._pieces))) < needed:
-            size, piece = self._pieces.pop(first)
-            self.held_bytes -= size
+            piece = self._pieces.pop(first)
             if self._freed is not None:
                 self._freed(piece)
         if self._has_ended:
-            self.held_bytes = 0  # nor what was claimed and is not there
             return
         have_all = self.state is State.COMPLETE and needed == self._count
         if len(self._done) == self._consumers and (have_all or not self._homes):

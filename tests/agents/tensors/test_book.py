@@ -446,6 +446,28 @@ def test_only_its_producer_writes_a_tensor_and_nobody_releases_what_is_not_his(s
     assert isinstance(side.ask(1, CommitChunk, "a", 0, PAGE), Accepted)
 
 
+def test_what_was_released_cannot_be_committed_and_is_freed_once(side: Side) -> None:
+    granted = side.create(1, "a", PAGE)
+    assert isinstance(granted, Granted)
+    assert side.take(2, "a") is None
+    side.book.release(1, ReleaseChunk(granted.offset))
+    side.calls += 1
+    side.book.ask(1, CommitChunk(side.calls, "a", 0, PAGE), 0.0)
+    answers = dict(side.answers())
+    assert isinstance(answers[1], TensorRefused)
+    assert answers[1].fault == "bad"
+    assert isinstance(answers[2], TensorRefused)
+    side.put(3, "b", PAGE)
+    side.book.pass_time(50.0)
+    assert isinstance(side.take(2, "b"), ChunkHere), "it lies where the other would have been freed again"
+    side.book.pass_time(1000.0)
+    for client in (1, 2, 3):
+        side.book.lost(client, 1000.0)
+        side.book.bury(client)
+    assert side.book.slab.free_bytes == SETTINGS.slab_bytes
+    assert not side.book.tensors
+
+
 def test_what_a_lost_process_holds_comes_back_when_it_is_known_to_be_dead(side: Side) -> None:
     side.put(1, "read", 2 * PAGE)
     assert isinstance(side.take(2, "read"), ChunkHere)

@@ -1,5 +1,6 @@
 """What a sidecar promises those who put and take tensors, inside a node and between two."""
 
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -297,6 +298,16 @@ def test_a_client_that_closes_keeps_what_it_looks_at(node: Node) -> None:
     del taken
     wait_until(lambda: not node.held_bytes)
     wait_until(lambda: node.known_processes == before - 1)
+
+
+def test_a_process_may_come_again_and_again(node: Node) -> None:
+    """More often than a sidecar has processes at once, with a word and without one."""
+    for _ in range(300):
+        TensorClient(node.name, "executor").close()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+            silent.connect(f"\0{node.name}")
+    node.client().put("it", numbers(10))
+    assert node.client().take("it").array.shape == (10,)
 
 
 def test_links_may_be_encrypted(start: Nodes) -> None:

@@ -1,5 +1,6 @@
 """Links between sidecars: cut ones go on, and what does not belong there is an error of the link, not of the node."""
 
+import os
 import select
 import socket
 import threading
@@ -13,6 +14,7 @@ import pytest
 from agents.messages.tensor_spec import TensorSpec
 from agents.messages.to_sidecar import MAX_MESSAGE_BYTES, SidecarAddress, Take
 from agents.messages.to_tensor_client import LinkReply
+from agents.tensors.puller import dial
 from agents.transfer.errors import BadPieceError, BlobGoneError, LinkLostError, TransferError
 from agents.transfer.framed_link import FramedLink
 from agents.transfer.meeting import LinkListener
@@ -178,6 +180,17 @@ def test_nonsense_ends_a_connection_and_nothing_else(node: Node, other: Node, no
             assert stranger.recv(1) == b""
     for client, source in ((node.client(), None), (other.client(), address)):
         assert list(client.take("it", source).array) == list(range(10))
+
+
+def test_links_that_hang_up_leave_no_descriptor(node: Node) -> None:
+    address = node.client().address
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        link = dial(address, PATIENCE_S)
+        link.send(encode(Take("nothing", "0" * 32, 0, 0)))
+        assert msgspec.msgpack.decode(link.receive()[0], type=LinkReply).answer == "gone"
+        link.close()
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
 def test_a_sidecar_of_which_nothing_is_known_is_out_of_reach(node: Node) -> None:

@@ -10,7 +10,6 @@ from agents.transfer.blob import TRANSITIONS, Blob, Event, State
 from agents.transfer.errors import BadPieceError, BlobGoneError, TransferError
 
 FOREVER_S = 1e9
-SIZES = st.integers(1, 50)
 
 
 @dataclass
@@ -38,7 +37,7 @@ class Consumer:
 
 
 ACTION = st.one_of(
-    st.tuples(st.just("add"), SIZES),
+    st.tuples(st.just("add"), st.just(0)),
     st.tuples(st.just("take"), st.integers(0, 3), st.integers(0, 30)),
     st.tuples(st.sampled_from(["lose", "return"]), st.integers(0, 3)),
     st.tuples(st.just("happen"), st.sampled_from([Event.END, Event.END, Event.WITHDRAW, Event.DEADLINE])),
@@ -51,17 +50,17 @@ def test_any_course_ends_with_nothing_held(consumers: int, ahead: int, actions: 
     freed: list[int] = []
     blob: Blob[int] = Blob(consumers, ahead, FOREVER_S, freed.append)
     parties = [Consumer(f"c{number}", object()) for number in range(4)]
-    sizes: list[int] = []
+    added = 0
     former: list[object] = []
     now_s = 0.0
     for action in actions:
         now_s += 1
         match action:
-            case ("add", size):
+            case ("add", _):
                 try:
-                    if blob.claim(size):
-                        blob.commit(size, len(sizes))
-                        sizes.append(size)
+                    if blob.has_room:
+                        blob.commit(added)
+                        added += 1
                 except (BlobGoneError, BadPieceError):
                     assert blob.state is not State.OPEN
             case ("take", number, done):
@@ -75,65 +74,63 @@ def test_any_course_ends_with_nothing_held(consumers: int, ahead: int, actions: 
                 blob.happen(event)
             case _:
                 blob.expire(now_s)
-        assert 0 <= blob.held_bytes <= sum(sizes)
         assert len(blob._pieces) <= ahead
-        assert sorted([*freed, *(piece for _, piece in blob._pieces.values())]) == list(range(len(sizes)))
+        assert sorted([*freed, *blob._pieces.values()]) == list(range(added))
     blob.happen(Event.END)
     for party in parties:
-        for _ in range(len(sizes) + 2):
-            party.take(blob, len(sizes))
+        for _ in range(added + 2):
+            party.take(blob, added)
         assert party.got == list(range(len(party.got))), "in order, each once"
         assert party.has_all or party.error
-        assert not party.has_all or len(party.got) == len(sizes)
+        assert not party.has_all or len(party.got) == added
         blob.lose(party.home, now_s)
     for home in former:
         blob.lose(home, now_s)
     blob.expire(now_s)
     blob.expire(FOREVER_S)
-    assert blob.held_bytes == 0
     assert not blob._pieces
-    assert freed == list(range(len(sizes))), "each once, in order"
+    assert freed == list(range(added)), "each once, in order"
     assert blob.is_over
 
 
-@given(st.lists(SIZES, min_size=1, max_size=20), st.integers(1, 3))
-def test_without_mishaps_all_consumers_have_all_of_it_and_then_it_is_freed(sizes: list[int], consumers: int) -> None:
-    blob: Blob[int] = Blob(consumers, len(sizes), FOREVER_S)
-    for number, size in enumerate(sizes):
-        assert blob.claim(size)
-        blob.commit(size, number)
-    assert blob.held_bytes == sum(sizes)
+@given(st.integers(1, 20), st.integers(1, 3))
+def test_without_mishaps_all_consumers_have_all_of_it_and_then_it_is_freed(pieces: int, consumers: int) -> None:
+    freed: list[int] = []
+    blob: Blob[int] = Blob(consumers, pieces, FOREVER_S, freed.append)
+    for number in range(pieces):
+        assert blob.has_room
+        blob.commit(number)
     blob.happen(Event.END)
     parties = [Consumer(f"c{number}", object()) for number in range(consumers)]
     for party in parties:
         assert blob.state is State.COMPLETE
         while not party.has_all:
             party.take(blob, len(party.got))
-        assert party.got == list(range(len(sizes)))
+        assert party.got == list(range(pieces))
     assert blob.state is State.TAKEN
-    assert blob.held_bytes == 0
+    assert freed == list(range(pieces))
 
 
 def test_a_piece_stays_until_the_slowest_and_the_consumer_that_is_still_to_come_have_it() -> None:
-    blob: Blob[int] = Blob(2, 3, FOREVER_S)
+    freed: list[int] = []
+    blob: Blob[int] = Blob(2, 3, FOREVER_S, freed.append)
     first, second = Consumer("a", "A"), Consumer("b", "B")
     for number in range(3):
-        assert blob.claim(10)
-        blob.commit(10, number)
+        assert blob.has_room
+        blob.commit(number)
     for _ in range(3):
         first.take(blob, len(first.got))
-    assert blob.held_bytes == 30
-    assert not blob.claim(10), "three ahead of whoever is still to come"
+    assert not freed
+    assert not blob.has_room, "three ahead of whoever is still to come"
     second.take(blob, 0)
     second.take(blob, 1)
-    assert blob.held_bytes == 20
-    assert blob.claim(10)
+    assert freed == [0]
+    assert blob.has_room
 
 
 def test_a_consumer_that_comes_back_in_time_goes_on_and_one_that_does_not_has_left() -> None:
     blob: Blob[int] = Blob(1, 9, FOREVER_S)
-    blob.claim(1)
-    blob.commit(1, 0)
+    blob.commit(0)
     assert blob.take("a", "first home", 0, 0) == 0
     blob.lose("first home", 5.0)
     blob.expire(4.0)
@@ -145,7 +142,7 @@ def test_a_consumer_that_comes_back_in_time_goes_on_and_one_that_does_not_has_le
     blob.expire(7.0)
     assert blob.state is State.UNWANTED
     with pytest.raises(BlobGoneError, match="left by all"):
-        blob.claim(1)
+        blob.commit(1)
 
 
 def test_every_state_but_the_two_live_ones_is_an_end() -> None:
