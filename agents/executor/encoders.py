@@ -1,9 +1,12 @@
-"""The engines of an executor with the tensors of its node: units in, rows out. Used by two threads, as each method
+"""The engines of an executor with the tensors of its node: units in, rows out. Used by several threads, as each method
 says."""
 
+import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from threading import Lock
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Event, Lock, Timer
 from typing import TypeVar
 
 import numpy as np
@@ -14,11 +17,16 @@ from agents.engines.components.unit import EncoderUnit
 from agents.engines.errors import BadBatchError
 from agents.executor.exchange import Loaded, NoRows, Rows, UnitKey, Wanted
 from agents.executor.queue import BatchLimits
+from agents.messages.component_work import Encode
+from agents.messages.tensor_spec import TensorSpec
 from agents.messages.to_gateway import Failure
 from agents.tensors.client import TensorClient
-from agents.transfer.errors import BadPieceError, LinkLostError, StoreFullError, TransferError
+from agents.transfer.errors import BadPieceError, BlobGoneError, LinkLostError, StoreFullError, TransferError
 
 T = TypeVar("T")
+_SHORTEST_S = 0.001
+_PATIENCE_S = 1.0
+"""For room for rows that came late, or just in time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,58 +60,70 @@ class Encoders:
 
     def _kept(self, tensors: TensorClient, wanted: Wanted) -> Rows | None:
         asked = wanted.asked
+        if (key := self.key_of(asked)) is None:
+            return None
+        spec = tensors.adopt(asked.output, key, consumers=asked.consumers, keep_s=asked.keep_s)
+        if spec is None:
+            return None
+        if not _are_rows(spec, self._engines[asked.component].facts.row_width):
+            tensors.withdraw(asked.output)  # whoever put that under this key: it is no answer
+            return None
+        return Rows(wanted.key, spec.shape[0], spec.shape[1], tensors.address)
+
+    def key_of(self, asked: Encode) -> str | None:
+        """Under which the rows of a unit are kept on the node: those of another component, or computed in another
+        type, are other rows. None: they are not."""
         if asked.key is None:
             return None
-        spec = tensors.adopt(asked.output, asked.key, consumers=asked.consumers, keep_s=asked.keep_s)
-        return None if spec is None else Rows(wanted.key, spec.shape[0], spec.shape[1], tensors.address)
+        parts = asked.model, asked.component, self._engines[asked.component].facts.dtype, asked.key
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _fetched(self, tensors: TensorClient, wanted: Wanted) -> FetchedUnit:
         asked = wanted.asked
         takes = self._engines[asked.component].facts.takes
-        view = tensors.take(asked.unit.name, asked.unit.source, wait_s=asked.timeout_s)
+        view = tensors.take(
+            asked.unit.name, asked.unit.source, wait_s=max(_SHORTEST_S, wanted.due_s - time.monotonic())
+        )
         if view.array.dtype != np.float32:
             raise BadBatchError(f"unit {asked.unit.name} has values of {view.spec.dtype}: float32 is taken")
-        # A copy: the slab is not this process's to keep while the unit waits for its turn.
-        unit = EncoderUnit(str(wanted.key), np.array(view.array), asked.grid)
+        unit = EncoderUnit(str(wanted.key), view.array, asked.grid)
         if (why := takes.refusal(unit)) is not None:
             raise BadBatchError(f"unit {asked.unit.name}: {why}")
-        return FetchedUnit(unit, takes.rows_in(unit))
+        # A copy: the slab is not this process's to keep while the unit waits for its turn.
+        return FetchedUnit(replace(unit, values=np.array(view.array)), takes.rows_in(unit))
 
-    def encode(self, component: str, batch: Sequence[tuple[Wanted, FetchedUnit]]) -> list[Rows | NoRows]:
-        """Compute a batch and put its rows, one answer a unit, in order; for one thread. Raises what keeps the engine
-        from going on."""
+    def encode(self, component: str, batch: Sequence[tuple[Wanted, FetchedUnit]]) -> list[EncodedRows | NoRows]:
+        """Compute a batch, one answer a unit, in order; for one thread. Raises what keeps the engine from going on."""
         try:
-            made = self._engines[component].encode([fetched.unit for _, fetched in batch])
+            return list(self._engines[component].encode([fetched.unit for _, fetched in batch]))
         except BadBatchError as error:  # one of them is at fault, which fails neither the others nor the engine
             if len(batch) == 1:
                 return [no_rows(batch[0][0].key, error)]
             return [answer for each in batch for answer in self.encode(component, [each])]
-        return [self._put(wanted, rows) for (wanted, _), rows in zip(batch, made, strict=True)]
 
     def close(self) -> None:
         for engine in self._engines.values():
             engine.close()
         self._tensors.close()
 
-    def _put(self, wanted: Wanted, rows: EncodedRows) -> Rows | NoRows:
-        asked = wanted.asked
-
-        def put(tensors: TensorClient) -> Rows:
-            tensors.put(asked.output, rows, consumers=asked.consumers, keep_s=asked.keep_s, key=asked.key)
-            return Rows(wanted.key, len(rows), rows.shape[1], tensors.address)
-
+    def put(self, wanted: Wanted, rows: EncodedRows) -> Rows | NoRows:
+        """Lay the rows of a unit where they are taken; for any thread but the engine's, since it waits for room, until
+        the unit is due."""
         try:
-            return self._with_tensors(put)
+            return self._with_tensors(lambda tensors: _put(tensors, wanted, rows, self.key_of(wanted.asked)))
         except TransferError as error:
             return no_rows(wanted.key, error)
 
     def _with_tensors(self, do: Callable[[TensorClient], T]) -> T:
         """Do something with the node's sidecar, and once more where that was lost: it is started again, and though what
-        lay there is gone, what was asked for may come yet. Raises TransferError."""
+        lay there is gone, what was asked for may come yet. Raises TransferError, also where another node's was lost:
+        that is no reason to part with this one, which other threads use."""
         tensors = self._tensors
         try:
             return do(tensors)
         except LinkLostError:
+            if not tensors.is_gone():
+                raise
             return do(self._renewed(tensors))
 
     def _renewed(self, lost: TensorClient) -> TensorClient:
@@ -113,6 +133,34 @@ class Encoders:
                 self._tensors = TensorClient(self._sidecar, self._process)
                 lost.close()
             return self._tensors
+
+
+def _put(tensors: TensorClient, wanted: Wanted, rows: EncodedRows, key: str | None) -> Rows:
+    """Raises TransferError: StoreFullError where no room comes until the unit is due."""
+    asked = wanted.asked
+    is_late = Event()
+
+    def give_up() -> None:
+        is_late.set()
+        with suppress(TransferError):  # its sidecar is gone, or it came in at the last moment and is taken already
+            tensors.withdraw(asked.output)
+
+    timer = Timer(max(_PATIENCE_S, wanted.due_s - time.monotonic()), give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        tensors.put(asked.output, rows, consumers=asked.consumers, keep_s=asked.keep_s, key=key)
+    except BlobGoneError as error:
+        if is_late.is_set():
+            raise StoreFullError("no room for its rows came in time: those before them are not taken") from error
+        raise
+    finally:
+        timer.cancel()
+    return Rows(wanted.key, len(rows), rows.shape[1], tensors.address)
+
+
+def _are_rows(spec: TensorSpec, width: int) -> bool:
+    return not spec.is_stream and spec.dtype == "float32" and len(spec.shape) == 2 and spec.shape[1] == width
 
 
 def no_rows(key: UnitKey, error: TransferError | BadBatchError) -> NoRows:

@@ -1,4 +1,4 @@
-"""The threads of an executor: one computes, some fetch. What becomes of units is reported to the loop."""
+"""The threads of an executor: one computes, some fetch, some put. What becomes of units is reported to the loop."""
 
 import asyncio
 import logging
@@ -9,14 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Protocol
 
+from agents.engines.components.protocol import Rows as EncodedRows
 from agents.engines.errors import BadBatchError
 from agents.executor.encoders import Encoders, FetchedUnit, no_rows
-from agents.executor.exchange import Loaded, NoRows, Rows, Wanted
+from agents.executor.exchange import Loaded, NoRows, Rows, UnitKey, Wanted
+from agents.messages.to_gateway import Failure
 from agents.transfer.errors import TransferError
 
 _log = logging.getLogger(__name__)
 _FETCHING = 64
 """Units whose values are fetched at once: each of them waits for whoever makes it."""
+_PUTTING = 64
+"""Units whose rows are put at once: each of them waits for whoever does not take those before it. While they do, the
+rows of others are given up."""
 
 
 class ExecutorEvents(Protocol):
@@ -27,9 +32,13 @@ class ExecutorEvents(Protocol):
     def fetched(self, wanted: Wanted, unit: FetchedUnit) -> None: ...
 
     def answered(self, answer: Rows | NoRows) -> None:
-        """A unit needs no engine: its rows are kept, or its values cannot be had."""
+        """A unit needs the engine no more: its rows are there, or will not be."""
 
-    def encoded(self, made: Sequence[Rows | NoRows]) -> None: ...
+    def encoded(self, failed: Sequence[NoRows]) -> None:
+        """A batch is done. Of its other units the rows are being put."""
+
+    def is_wanted(self, key: UnitKey) -> bool:
+        """Whether somebody waits for a unit; called on any thread."""
 
     def broke(self, error: BaseException) -> None:
         """The engine failed: nothing more will come."""
@@ -44,6 +53,8 @@ class EngineThread:
         self._loop = asyncio.get_running_loop()
         self._batches: SimpleQueue[tuple[str, Sequence[tuple[Wanted, FetchedUnit]]]] = SimpleQueue()
         self._fetchers = ThreadPoolExecutor(_FETCHING, "fetch")
+        self._putters = ThreadPoolExecutor(_PUTTING, "put")
+        self._places = threading.BoundedSemaphore(_PUTTING)
         self._encoders: Encoders | None = None
         threading.Thread(target=self._run, name="engine", daemon=True).start()
 
@@ -62,14 +73,36 @@ class EngineThread:
                 component, batch = self._batches.get()
                 began_s = time.monotonic()
                 made = encoders.encode(component, batch)
-                self._report(self._events.encoded, made)
+                done = [self._start_put(wanted, rows) for (wanted, _), rows in zip(batch, made, strict=True)]
+                self._report(self._events.encoded, [failed for failed in done if failed is not None])
                 time.sleep((time.monotonic() - began_s) * self._idle_per_busy)
         except BaseException as error:
             _log.exception("the engine failed")
             self._report(self._events.broke, error)
 
+    def _start_put(self, wanted: Wanted, rows: EncodedRows | NoRows) -> NoRows | None:
+        """What is to be answered now."""
+        if isinstance(rows, NoRows):
+            return rows
+        if not self._places.acquire(blocking=False):
+            return NoRows(wanted.key, Failure.OVERLOADED, f"rows of {_PUTTING} units wait for room on this node")
+        self._putters.submit(self._put, wanted, rows)
+        return None
+
+    def _put(self, wanted: Wanted, rows: EncodedRows) -> None:
+        assert self._encoders is not None  # noqa: S101
+        try:
+            if self._events.is_wanted(wanted.key):
+                self._report(self._events.answered, self._encoders.put(wanted, rows))
+        except Exception as error:
+            self._report(self._events.broke, error)
+        finally:
+            self._places.release()
+
     def _fetch(self, wanted: Wanted) -> None:
         assert self._encoders is not None  # noqa: S101
+        if not self._events.is_wanted(wanted.key):
+            return  # it was cancelled, or its time has passed, before its turn to be fetched came
         try:
             found: FetchedUnit | Rows | NoRows = self._encoders.fetch(wanted)
         except (TransferError, BadBatchError) as error:

@@ -25,6 +25,8 @@ class Loaded:
 class Wanted:
     key: UnitKey
     asked: Encode
+    due_s: float
+    """Of the monotonic clock: later nobody waits for it."""
 
 
 @dataclass(frozen=True, slots=True)

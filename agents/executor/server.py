@@ -75,13 +75,13 @@ class ExecutorServer:
         key = gateway.connection, asked.attempt
         if key in self._units:
             return  # asked twice: it is answered once
-        wanted = Wanted(key, asked)
+        wanted = Wanted(key, asked, time.monotonic() + asked.timeout_s)
         self._units[key] = gateway, wanted
         if asked.model != self._model or asked.component not in self._components:
             self._fail(key, Failure.UNKNOWN_MODEL, f"there is no {asked.component} of {asked.model} here")
         elif self._state is not SchedulerState.READY or self._queue is None:
             self._fail(key, Failure.DRAINING, "takes no new unit")
-        elif refused := self._queue.add(key, asked.component, time.monotonic() + asked.timeout_s):
+        elif refused := self._queue.add(key, asked.component, wanted.due_s):
             self._fail(key, *_REFUSED[refused])
         else:
             self._thread.fetch(wanted)
@@ -128,12 +128,15 @@ class ExecutorServer:
         if self._state is SchedulerState.DRAINING and not self._units:
             self._gateways.tell_status()
 
-    def encoded(self, made: Sequence[Rows | NoRows]) -> None:
+    def encoded(self, failed: Sequence[NoRows]) -> None:
         assert self._queue is not None  # noqa: S101
         self._queue.computed()
-        for each in made:
+        for each in failed:
             self.answered(each)
         self._compute()
+
+    def is_wanted(self, key: UnitKey) -> bool:
+        return key in self._units
 
     def broke(self, error: BaseException) -> None:
         self.failure = str(error) or type(error).__name__

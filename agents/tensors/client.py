@@ -24,7 +24,7 @@ from agents.messages.to_tensor_client import Adopted, ChunkHere, Granted, Tensor
 from agents.tensors.calls import Calls, give_back
 from agents.tensors.view import SlabView, TensorView, viewed
 from agents.tensors.writers import StreamWriter, TensorWriter
-from agents.transfer.errors import BadPieceError
+from agents.transfer.errors import BadPieceError, LinkLostError, TransferError
 
 _CREDIT = 4
 """Chunks that are asked for before the first of them is here."""
@@ -45,6 +45,17 @@ class TensorClient:
     def address(self) -> SidecarAddress:
         """Of this node's sidecar, for those on other nodes who are to take from it."""
         return self._calls.attached.address
+
+    def is_gone(self) -> bool:
+        """Whether this node's sidecar does not answer this client any more, by asking it. A LinkLostError says as much
+        of it as of the sidecar of another node."""
+        try:
+            self.withdraw(secrets.token_hex(16))  # which is there in no case
+        except LinkLostError:
+            return True
+        except TransferError:
+            return False
+        return False
 
     def close(self) -> None:
         """Nothing more is asked for. What was taken stays for as long as it is held."""

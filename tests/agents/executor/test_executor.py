@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -28,7 +29,7 @@ from agents.weights.source import open_checkpoint
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.components.tiny_graphs import save_graph
 from tests.agents.engines.pipelines import CPU
-from tests.agents.tensors.nodes import SETTINGS, Node, run_node
+from tests.agents.tensors.nodes import PAGE, SETTINGS, Node, run_node
 
 PATIENCE_S = 240.0
 MODEL, COMPONENT = "pictures", "vision"
@@ -178,6 +179,50 @@ def test_what_cannot_be_computed_is_refused_with_the_next_step(place: Place) -> 
             gateway.send(asked(26, "after"))
             assert isinstance(await gateway.answer(26), Encoded)
             assert 25 not in gateway.answers()
+
+    asyncio.run(scenario())
+
+
+def test_rows_that_nobody_takes_stop_no_other_unit(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        async with Gateway(place.where, place.gateway) as gateway:
+            for number in range(5):
+                place.node.client(f"front-{number}").put(f"unit-{number}", picture(number))
+            place.node.client("front-endless").put("endless", np.full((3, 28, 28), np.inf, np.float32))
+            for number in range(3):  # which fill what it may have
+                gateway.send(asked(number, f"unit-{number}", keep_s=3600.0))
+                assert isinstance(await gateway.answer(number), Encoded)
+            gateway.send(asked(3, "unit-3", keep_s=3600.0, timeout_s=3600.0))
+            gateway.send(asked(4, "unit-4", keep_s=3600.0, timeout_s=2.0))
+            gateway.send(asked(5, "endless"))
+            for number, expected in ((5, Failure.UNSUPPORTED), (4, Failure.OVERLOADED)):
+                failed = await gateway.answer(number)
+                assert isinstance(failed, Failed)
+                assert failed.failure is expected
+            assert 3 not in gateway.answers()
+            place.node.client("front").take("rows-0")
+            assert isinstance(await gateway.answer(3), Encoded)
+
+    with run_node(replace(SETTINGS, quota_bytes=3 * PAGE)) as node:
+        place = Place(tmp_path, node)
+        try:
+            asyncio.run(scenario(place))
+        finally:
+            place.process.kill()
+            place.process.wait()
+
+
+def test_a_unit_that_was_cancelled_before_its_turn_is_not_waited_for(place: Place) -> None:
+    async def scenario() -> None:
+        async with Gateway(place.where, place.gateway) as gateway:
+            # as many as are fetched at once
+            gateway.send(*(asked(number, f"never-put-{number}", timeout_s=1.0) for number in range(100, 164)))
+            gateway.send(asked(164, "never-put-164", timeout_s=3600.0), Cancel(164))
+            place.node.client("front").put("behind", picture(3))
+            gateway.send(asked(165, "behind"))
+            assert isinstance(await gateway.answer(165), Encoded)
+            with place.node.sidecar._desk.change() as book:
+                assert "never-put-164" not in book._takes
 
     asyncio.run(scenario())
 
