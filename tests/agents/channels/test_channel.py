@@ -98,7 +98,7 @@ def test_another_protocol_version_is_refused_and_logged(caplog: pytest.LogCaptur
         async with Ends() as ends:
             listener = ends.listen()
             dialer = ends.dial(listener.endpoint, Seen(), protocols=(7, 9))
-            with pytest.raises(RefusedError, match="protocol 7 to 9 offered, we speak 1 to 3"):
+            with pytest.raises(RefusedError, match=f"protocol 7 to 9 offered, we speak 1 to {NEWEST_PROTOCOL}"):
                 await dialer.wait_up(PATIENCE_S)
             assert ends.heard.peers == []
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -149,9 +150,8 @@ def test_a_process_has_limits_and_no_secrets(monkeypatch: pytest.MonkeyPatch) ->
     assert decoder.pid is None
 
 
-def test_a_decoder_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [])
+def test_a_decoder_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(DecoderStartError):
         pixels_of(Decoder(DecoderLimits()), picture("PNG"))
 

@@ -60,7 +60,7 @@ def mappings() -> int:
 def slabs(process: int) -> int:
     """Slabs that a process has mapped, none of which has a file that could stay."""
     maps = Path(f"/proc/{process}/maps").read_text()
-    assert "/dev/shm" not in maps  # noqa: S108
+    assert not re.search(r"/dev/shm/\S*medley", maps)  # noqa: S108 - semaphores of libraries lie there
     return len(re.findall(r"/memfd:medley-piece \(deleted\)$", maps, re.MULTILINE))
 
 

@@ -30,7 +30,7 @@ def test_nodes_know_where_the_hub_is_and_a_token_for_it_is_seen_by_nobody_else(
         assert TOKEN not in repr(start)
     assert {cloud: start.engines for cloud, start in starts.items()} == {
         "aws": {"torch", "vllm"},
-        "local": {"torch", "vllm-stage", "echo"},
+        "local": {"torch", "vllm-stage", "echo", "components"},
     }
 
 
