@@ -1,6 +1,5 @@
 """A Whisper model in CTranslate2's format, memory-mapped: the form in which it is packaged for processors."""
 
-import mmap
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from agents.weights.checksums import read_checksums, verify
 from agents.weights.ctranslate2_header import Ctranslate2Header, StoredArray, read_header
 from agents.weights.errors import CorruptWeightsError, MissingWeightsError, WeightsError, nearest
+from agents.weights.mapped_file import map_file
 
 MODEL = "model.bin"
 VOCABULARY = "vocabulary.txt"
@@ -60,10 +60,7 @@ class Ctranslate2Checkpoint:
         self._file = folder / MODEL
         if not self._file.is_file():
             raise MissingWeightsError(f"{self._file} does not exist: the checkpoint is not complete, fetch it again")
-        if self._file.stat().st_size == 0:
-            raise CorruptWeightsError(self._file, "is empty")
-        with self._file.open("rb") as file:
-            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._mapped = map_file(self._file)
         self._header = read_header(self._file, self._mapped)
         if self._header.spec != "WhisperSpec":
             raise WeightsError(f"{self._file} is a {self._header.spec}: of CTranslate2's models only Whispers are read")

@@ -1,6 +1,5 @@
 """One GGUF file, memory-mapped: a tensor is paged in and dequantised when it is read."""
 
-import mmap
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -12,10 +11,11 @@ from gguf.quants import dequantize
 from numpy.typing import NDArray
 
 from agents.weights.checksums import read_checksums, verify
-from agents.weights.errors import CorruptWeightsError, MissingWeightsError, WeightsError, nearest
+from agents.weights.errors import MissingWeightsError, WeightsError, nearest
 from agents.weights.gguf_config import hf_config
 from agents.weights.gguf_header import StoredTensor, read_header
 from agents.weights.gguf_names import Location, locations
+from agents.weights.mapped_file import map_file
 
 ROPE_FACTORS = "rope_freqs.weight"
 _ROTATED = re.compile(r"self_attn\.([qk])_proj")
@@ -25,13 +25,8 @@ class GgufCheckpoint:
     """Every tensor comes as fp32 under its Hugging Face name."""
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise MissingWeightsError(f"{path} does not exist")
-        if path.stat().st_size == 0:
-            raise CorruptWeightsError(path, "is empty")
         self.path = path
-        with path.open("rb") as file:
-            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._mapped = map_file(path)
         self._header = read_header(path, self._mapped)
         self._config = hf_config(path, self._header)
         self._locations = locations({name: tensor.shape for name, tensor in self._header.tensors.items()})

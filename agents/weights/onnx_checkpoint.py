@@ -1,7 +1,6 @@
 """A DINOv2 encoder in an ONNX file, memory-mapped: the form in which it is packaged for processors."""
 
 import math
-import mmap
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ import numpy as np
 import torch
 
 from agents.weights.checksums import read_checksums, verify
-from agents.weights.errors import CorruptWeightsError, MissingWeightsError, WeightsError, nearest
+from agents.weights.errors import MissingWeightsError, WeightsError, nearest
+from agents.weights.mapped_file import map_file
 from agents.weights.onnx_header import OnnxHeader, OnnxTensor, read_header
 
 SUFFIX = ".onnx"
@@ -35,13 +35,8 @@ class OnnxCheckpoint:
     """The file's DINOv2 under Hugging Face names; what follows it in the file is left out."""
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise MissingWeightsError(f"{path} does not exist")
-        if path.stat().st_size == 0:
-            raise CorruptWeightsError(path, "is empty")
         self.path = path
-        with path.open("rb") as file:
-            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._mapped = map_file(path)
         self._header = read_header(path, self._mapped)
         self._locations = _locations(path, self._header)
         self._config = self._hf_config()

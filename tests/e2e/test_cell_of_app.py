@@ -26,7 +26,18 @@ from tests.control.fleet.fleets import ZONE, plan_of, planned
 from tests.control.fleet.live import CONTEXT, ControlPlane, Place
 from tests.control.gateway.world import World, byte_tokenizer
 from tests.control.lifecycle.worlds import START
-from tests.e2e.test_shapes_of_apps import ECHO, PROMPT, TOKENS, Client, is_published, keep_asking, one_of_each, until_up
+from tests.e2e.test_shapes_of_apps import (
+    ECHO,
+    PROMPT,
+    TOKENS,
+    Client,
+    is_published,
+    keep_asking,
+    one_of_each,
+    run_and_give_back,
+    until_mended,
+    until_up,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -95,12 +106,7 @@ def test_executors_of_a_cell_serve_and_the_death_of_some_costs_no_request_and_no
         for pid in victims[::2]:
             os.kill(pid, signal.SIGKILL)
 
-        def is_mended() -> bool:
-            new = set(read_published(place.table).addresses.values()) - set(before.values())
-            return len(new) >= len(victims[::2]) and is_published(plane)
-
-        await plane.until(is_mended)
-        await until_up(world, place)
+        await until_mended(world, plane, before, len(victims[::2]))
         for task in asking:
             task.cancel()
         lost = [each for each in await asyncio.gather(*asking, return_exceptions=True) if isinstance(each, Exception)]
@@ -110,9 +116,4 @@ def test_executors_of_a_cell_serve_and_the_death_of_some_costs_no_request_and_no
         assert await plane.end() == {}
         assert place.pids() == {}
 
-    try:
-        asyncio.run(scenario())
-    finally:
-        cloud = place.cloud()
-        for node in cloud.list({}, START):
-            cloud.terminate(node.name, START)
+    run_and_give_back(scenario, place)

@@ -10,9 +10,10 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -264,12 +265,7 @@ def test_an_app_of_any_shape_is_planned_launched_routed_killed_and_simulated(
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
 
-        def is_mended() -> bool:
-            new = set(read_published(place.table).addresses.values()) - set(before.values())
-            return len(new) >= len(victims) and is_published(plane)
-
-        await plane.until(is_mended)
-        await until_up(world, place)
+        await until_mended(world, plane, before, len(victims))
         for task in asking:
             task.cancel()
         lost = [each for each in await asyncio.gather(*asking, return_exceptions=True) if isinstance(each, Exception)]
@@ -278,12 +274,28 @@ def test_an_app_of_any_shape_is_planned_launched_routed_killed_and_simulated(
         assert await plane.end() == {}
         assert place.pids() == {}
 
+    run_and_give_back(scenario, place)
+
+
+def run_and_give_back(scenario: Callable[[], Coroutine[Any, Any, None]], place: Place) -> None:
+    """No node is left, whatever becomes of the scenario."""
     try:
         asyncio.run(scenario())
     finally:
         cloud = place.cloud()
         for node in cloud.list({}, START):
             cloud.terminate(node.name, START)
+
+
+async def until_mended(world: World, plane: ControlPlane, before: Mapping[str, str], killed: int) -> None:
+    """Wait until so many members have other addresses than `before`, and gateways reach them."""
+
+    def is_mended() -> bool:
+        new = set(read_published(plane.place.table).addresses.values()) - set(before.values())
+        return len(new) >= killed and is_published(plane)
+
+    await plane.until(is_mended)
+    await until_up(world, plane.place)
 
 
 def is_published(plane: ControlPlane) -> bool:
