@@ -1,5 +1,6 @@
 """Tensors as their producers write them: right into the slab, from where consumers read them."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,7 +17,7 @@ from agents.tensors.view import numpy_dtype
 from agents.transfer.errors import BadPieceError, TransferError
 
 
-class _Writer:
+class _Writer(ABC):
     """As a context it ends the tensor, or withdraws it where an error leaves it."""
 
     def __init__(self, calls: Calls, name: str, spec: TensorSpec) -> None:
@@ -28,9 +29,9 @@ class _Writer:
         self._commits: deque[Future[Any]] = deque()
         """Whose answers were not looked at."""
 
+    @abstractmethod
     def end(self) -> None:
         """Ends it. Raises TransferError where nobody wants it any more."""
-        raise NotImplementedError
 
     def withdraw(self) -> None:
         """Whoever takes it raises BlobGoneError."""
