@@ -16,6 +16,9 @@ MAX_BIASES = 1024
 MAX_GRAMMAR = 1 << 16
 """Characters."""
 
+MAX_GIVEN = 1024
+"""Tensors of rows that come with one request."""
+
 MAX_PEERS = 64
 """Legs that one leg of a request exchanges results with."""
 

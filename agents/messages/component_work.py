@@ -4,11 +4,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import Attempt, Count, MaybeTrace, Name
+from agents.messages.bounds import MAX_TOKENS, Attempt, Count, MaybeTrace, Name, Position
 from agents.messages.tensor_spec import TensorName
 from agents.messages.to_sidecar import Consumers, ContentKey, SidecarAddress, WaitSeconds
 
 Side = Annotated[int, Meta(ge=1, le=1 << 16)]
+Grid = tuple[Side, Side, Side]
+"""Frames, rows and columns."""
 
 
 class TensorAt(Struct, frozen=True, array_like=True):
@@ -34,8 +36,8 @@ class Encode(Struct, frozen=True, array_like=True, tag="encode"):
     output: TensorName
     timeout_s: WaitSeconds
     """From its arrival: later nobody waits for it."""
-    grid: tuple[Side, Side, Side] | None = None
-    """Frames, rows and columns of patches."""
+    grid: Grid | None = None
+    """Of patches."""
     consumers: Consumers = 1
     """Of the output."""
     keep_s: WaitSeconds = 60.0
@@ -51,3 +53,16 @@ class Encoded(Struct, frozen=True, array_like=True, tag="encoded"):
     row_width: Count
     """fp32, in the output that was asked for."""
     place: SidecarAddress
+
+
+class PromptRows(Struct, frozen=True, array_like=True):
+    """Rows that a component has made of a part of a request, for its decoder: (rows, width) fp32 values, complete."""
+
+    tensor: TensorAt
+    """Taken as often as the decoder's `Status.takes_rows` says, and gone then: who needs it again fails the attempt."""
+    rows: Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
+    position: Position | None = None
+    """In the prompt, of the token that the first of them stands for: they take the place of the embeddings of so many
+    tokens, whatever their ids. None: the decoder attends to them, beside its prompt (as Whisper's)."""
+    grid: Grid | None = None
+    """Of these tokens, for decoders whose tokens have three positions."""

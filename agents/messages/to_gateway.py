@@ -121,6 +121,9 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     """Requests may come with `Sampling.rules`; not to one of the previous version, which would ignore them."""
     obeys_grammars: bool = False
     """Rules may have a grammar: its model's tokens are known there as text."""
+    takes_rows: Count = 0
+    """How often each tensor of `Generate.given` is taken there, by nodes and by processes of the node where it lies;
+    0: requests may come with none."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

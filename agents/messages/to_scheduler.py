@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import (
     MAX_BIASES,
+    MAX_GIVEN,
     MAX_GRAMMAR,
     MAX_PEERS,
     MAX_TOP_LOGPROBS,
@@ -22,7 +23,7 @@ from agents.messages.bounds import (
     TokenId,
     TokenIds,
 )
-from agents.messages.component_work import Encode
+from agents.messages.component_work import Encode, PromptRows
 from templates_lib.values.work import Phase
 
 
@@ -147,6 +148,9 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     """Legs that this one gives its result to, beside the KV cache. It then ends as `HANDED_OFF`, without tokens."""
     cache_salt: MaybeName = ""
     """Only requests with the same share KV blocks in a prefix cache."""
+    given: Annotated[tuple[PromptRows, ...], Meta(max_length=MAX_GIVEN)] = ()
+    """What other components have made of the request: those with a position in its order, apart from each other. Not
+    for a scheduler whose status does not say `takes_rows`: the release before would read over them."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.messages.bounds import MAX_TOKENS
+from agents.messages.component_work import Encode, PromptRows, TensorAt
 from agents.messages.session import NEWEST_PROTOCOL, OLDEST_PROTOCOL, Hello, Ping, Refused, Welcome, common_protocol
 from agents.messages.to_gateway import (
     Failed,
@@ -36,6 +37,7 @@ from agents.messages.to_scheduler import (
     Sampling,
     ToScheduler,
 )
+from agents.messages.to_sidecar import SidecarAddress
 from agents.messages.wire import Decoder, MalformedMessageError, encode
 
 ids = st.lists(st.integers(0, (1 << 24) - 1), max_size=20).map(tuple)
@@ -63,6 +65,13 @@ samplings = st.builds(
     st.none() | rules,
 )
 others = st.builds(OtherLeg, names, st.just("tcp://h:1"), st.just("k" * 40), names)
+tensors = st.builds(
+    TensorAt,
+    st.from_regex(r"[A-Za-z0-9_.:\-]{1,200}", fullmatch=True),
+    st.none() | st.builds(SidecarAddress, names, st.integers(1, 65535), st.binary(min_size=32, max_size=32)),
+)
+grids = st.none() | st.tuples(*[st.integers(1, 1 << 16)] * 3)
+given_rows = st.builds(PromptRows, tensors, st.integers(1, MAX_TOKENS), st.none() | st.integers(0, MAX_TOKENS), grids)
 to_scheduler = st.one_of(
     st.builds(
         Generate,
@@ -81,7 +90,10 @@ to_scheduler = st.one_of(
         st.just("") | names,
         st.lists(others, max_size=3).map(tuple),
         st.lists(others, max_size=3).map(tuple),
+        st.just("") | names,
+        st.lists(given_rows, max_size=3).map(tuple),
     ),
+    st.builds(Encode, attempts, names, names, names, tensors, st.just("rows"), st.floats(0.1, 3600), grids),
     st.builds(Cancel, attempts),
     st.just(Drain()),
     st.just(AskStatus()),
@@ -97,7 +109,14 @@ runs = st.builds(
 )
 counts = st.integers(0, (1 << 48) - 1)
 statuses = st.builds(
-    Status, st.sampled_from(SchedulerState), counts, counts, counts, counts, st.none() | st.just("tcp://h:1")
+    Status,
+    st.sampled_from(SchedulerState),
+    counts,
+    counts,
+    counts,
+    counts,
+    st.none() | st.just("tcp://h:1"),
+    takes_rows=counts,
 )
 nodes = st.builds(NodeStats, names, st.floats(0, 1e9))
 to_gateway = st.one_of(
