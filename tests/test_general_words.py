@@ -8,7 +8,8 @@ REPOSITORY = Path(__file__).parents[1]
 AUTOREGRESSIVE = (
     *(f"agents/{part}/" for part in ("echo", "edges", "engines", "hand_off", "profile", "scheduler", "stage")),
     *("agents/transfer/", "agents/vllm_engine/", "control/simulator/serving/", "control/timing/"),
-    *(f"templates_lib/{part}/" for part in ("cost", "placement_solver", "sources", "throughput")),
+    *(f"templates_lib/{part}/" for part in ("cost", "placement_solver", "sources", "throughput", "units")),
+    "policies/shared_units/",
 )
 WORDS = re.compile(r"prefill|pipeline|decode_(requests|context|tokens)|(?<![.\w])decode(?![\w(,])")
 """`decode` as a phase; bytes and codecs are decoded by functions and methods of that name."""

@@ -8,7 +8,7 @@ from templates_lib.cost.kernel_based import KERNELS, KernelCostModel, kernel_cos
 from templates_lib.cost.kernel_tables import FRAMEWORKS, SYSTEMS, installed_release
 from templates_lib.cost.step_time_errors import load_step_time_errors
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCostModel
+from templates_lib.ports.cost_model import WHOLE_GPU, Floats, GpuPart, NodeStep, Parallel, StageCostModel
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.settings import StepTimes
@@ -61,10 +61,17 @@ class ChosenCostModel:
         return self.kernels if known else self.estimate
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
+        self,
+        model: ModelSpec,
+        node: NodeConfig,
+        parallel: Parallel,
+        step: NodeStep,
+        *,
+        head: bool,
+        part: GpuPart = WHOLE_GPU,
     ) -> Floats:
         """See `StageCostModel`."""
-        return self.of(model, node, parallel).stage_seconds(model, node, parallel, step, head=head)
+        return self.of(model, node, parallel).stage_seconds(model, node, parallel, step, head=head, part=part)
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         return self.estimate.hop_seconds(model, node, tokens)

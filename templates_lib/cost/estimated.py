@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from templates_lib.cost.coefficients import Coefficients, load_coefficients
 from templates_lib.cost.kernel_times import FittedKernels
 from templates_lib.cost.kernels import send_seconds
+from templates_lib.cost.shared_gpu import part_of
 from templates_lib.cost.stage_step import StageStep
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import NodeStep, Parallel
+from templates_lib.ports.cost_model import WHOLE_GPU, GpuPart, NodeStep, Parallel
 from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.nearest_name import nearest_name
@@ -58,10 +59,20 @@ class EstimatedCostModel:
         return self.coefficients.gpu(gpu).evidence
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
+        self,
+        model: ModelSpec,
+        node: NodeConfig,
+        parallel: Parallel,
+        step: NodeStep,
+        *,
+        head: bool,
+        part: GpuPart = WHOLE_GPU,
     ) -> Floats:
-        """See `StageCostModel`. Raises ValueError for a GPU that `gpus` does not hold."""
-        gpu = gpu_of(node, self.gpus)
+        """See `StageCostModel`. Raises ValueError for a GPU that `gpus` does not hold.
+
+        What the host does, launches and transfers between GPUs take as long on a part of the GPUs as on all of them.
+        """
+        gpu = part_of(gpu_of(node, self.gpus), part)
         kernels = FittedKernels.of(gpu, self.coefficients, node)
         overhead, unpacked = self.coefficients.engine(self.engine), support_of(self.engine).unpacked
         return StageStep(gpu, kernels, overhead, unpacked).seconds(model, parallel, step, head)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from templates_lib.cost.coefficients import Coefficients, load_coefficients
 from templates_lib.cost.estimated import EstimatedCostModel, gpu_of
@@ -13,7 +14,7 @@ from templates_lib.cost.kernel_times import FittedKernels
 from templates_lib.cost.stage_step import StageStep
 from templates_lib.cost.table_kernels import TableKernels
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, NodeStep, Parallel
+from templates_lib.ports.cost_model import WHOLE_GPU, Floats, GpuPart, NodeStep, Parallel
 from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
@@ -68,15 +69,30 @@ class KernelCostModel:
         return f"any kernel of {node.gpu}" if timed is None else timed.missing(model, parallel)
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
+        self,
+        model: ModelSpec,
+        node: NodeConfig,
+        parallel: Parallel,
+        step: NodeStep,
+        *,
+        head: bool,
+        part: GpuPart = WHOLE_GPU,
     ) -> Floats:
-        """See `StageCostModel`. Raises NotMeasuredError (a LookupError) where `missing` names something."""
+        """See `StageCostModel`. Raises NotMeasuredError (a LookupError) where `missing` names something.
+
+        Kernels were timed on whole GPUs: on a part of one a step takes as much longer as the estimate says.
+        """
         gpu = gpu_of(node, self.gpus)
         if why := self.missing(model, node, parallel):
             raise LookupError(f"{model.id} on {node.id}: no times of {why}")
         kernels = self.timed[gpu.name].at(FittedKernels.of(gpu, self.coefficients, node))
         overhead, unpacked = self.coefficients.engine(self.engine), support_of(self.engine).unpacked
-        return StageStep(gpu, kernels, overhead, unpacked).seconds(model, parallel, step, head)
+        alone = StageStep(gpu, kernels, overhead, unpacked).seconds(model, parallel, step, head)
+        if part == WHOLE_GPU:
+            return alone
+        whole = self._estimate.stage_seconds(model, node, parallel, step, head=head)
+        shared = self._estimate.stage_seconds(model, node, parallel, step, head=head, part=part)
+        return np.asarray(alone + (shared - whole))
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """The estimate's: networks between nodes are in no table."""

@@ -9,7 +9,7 @@ import numpy as np
 from templates_lib.cost.chosen import ChosenCostModel
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCostModel
+from templates_lib.ports.cost_model import WHOLE_GPU, Floats, GpuPart, NodeStep, Parallel, StageCostModel
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
 
@@ -46,23 +46,32 @@ class MeasuredCostModel:
         return self._profiles.get((self._engine, model.id, model.dtype, node.id))
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
+        self,
+        model: ModelSpec,
+        node: NodeConfig,
+        parallel: Parallel,
+        step: NodeStep,
+        *,
+        head: bool,
+        part: GpuPart = WHOLE_GPU,
     ) -> Floats:
         """See `StageCostModel`. A profile is of a node with one device, which has no split.
 
         Steps were measured by an engine alone, which had all of the node; what is beside computing keeps no more than
-        one processor busy.
+        one processor busy. Parts of a profiled node are parts of its processors' time, as a quota gives them; what of
+        its memory others use makes all of a step slower, as nobody measured which part of it waits for memory.
         """
         profile = self.profile(model, node)
         if profile is None or node.gpu_count > 1:
-            return self._otherwise.stage_seconds(model, node, parallel, step, head=head)
+            return self._otherwise.stage_seconds(model, node, parallel, step, head=head, part=part)
         terms = step_terms(step, head=head)
         # A profile that is older than a term has it in the others.
         engine = sum((profile.step_terms_s.get(name, 0.0) * terms[name] for name in terms), np.zeros(()))
         cost, rows = profile.pipeline, step.prompt_tokens + step.decode_requests
         beside = cost.step_cpu_s + cost.row_cpu_s * rows + cost.request_cpu_s * step.decode_requests
         free = _free_cores(profile)
-        return np.asarray(engine * (profile.cpu_cores / free) + beside / min(1.0, free))
+        computing = engine * (profile.cpu_cores / free) / (part.compute * part.bandwidth)
+        return np.asarray(computing + beside / min(1.0, free))
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """Seconds of a hop. On a profiled node only the wait counts: its processor's share of a hop is part of the

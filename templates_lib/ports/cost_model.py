@@ -41,6 +41,24 @@ class NodeStep:
     """Mean tokens in the KV cache of those requests."""
 
 
+@dataclass(frozen=True, slots=True)
+class GpuPart:
+    """What a step has of each of its GPUs while others compute on them. Raises ValueError for a part outside (0, 1]."""
+
+    compute: float = 1.0
+    """Share of the processors that the step may use."""
+    bandwidth: float = 1.0
+    """Share of the memory bandwidth that those processors could use, as far as what runs beside leaves it."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("compute", self.compute), ("bandwidth", self.bandwidth)):
+            if not 0 < value <= 1:
+                raise ValueError(f"a step cannot have {value:g} of the {name} of a GPU: give more than 0, at most 1")
+
+
+WHOLE_GPU = GpuPart()
+
+
 class StageCostModel(Protocol):
     @property
     def source(self) -> str:
@@ -53,11 +71,19 @@ class StageCostModel(Protocol):
         ...
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
+        self,
+        model: ModelSpec,
+        node: NodeConfig,
+        parallel: Parallel,
+        step: NodeStep,
+        *,
+        head: bool,
+        part: GpuPart = WHOLE_GPU,
     ) -> Floats:
         """Seconds of one step, LM head and sampling included when `head`; shaped as the step's arrays broadcast.
 
-        With dp the step's totals are spread over the replicas; with pp it is the latency through all parts.
+        With dp the step's totals are spread over the replicas; with pp it is the latency through all parts. `part`:
+        what the step has of each GPU. A smaller one never takes less time.
         """
         ...
 

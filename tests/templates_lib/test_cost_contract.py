@@ -15,7 +15,7 @@ from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.models.catalogue import load_models, measured_configs
 from templates_lib.models.hf_config import model_from_hf_config
-from templates_lib.ports.cost_model import NodeStep, Parallel, StageCostModel
+from templates_lib.ports.cost_model import WHOLE_GPU, GpuPart, NodeStep, Parallel, StageCostModel
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
@@ -117,6 +117,33 @@ def test_more_work_never_takes_less_time(
     )
     assert 0 <= before <= after * (1 + 1e-9)
     assert np.isfinite(after)
+
+
+@each_source
+@settings(max_examples=100, deadline=None)
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    gpu=st.sampled_from(sorted(GPUS)),
+    work=st.tuples(st.integers(1, 40), *(st.floats(0, 20000) for _ in FIELDS[1:])),
+    part=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)),
+    less=st.tuples(st.floats(0.1, 1), st.floats(0.1, 1)),
+)
+def test_a_smaller_part_of_a_gpu_never_takes_less_time(
+    source: str, model: str, gpu: str, work: tuple[float, ...], part: tuple[float, float], less: tuple[float, float]
+) -> None:
+    gpu = "L40S" if source == "kernels" else gpu
+    cost_model, place = SOURCES[source]("vllm"), node(gpu, 1)
+    assume(offered(cost_model, model, place, Parallel()))
+    step = NodeStep(
+        *(np.array(float(min(each, MODELS[model].layers) if i == 0 else each)) for i, each in enumerate(work))
+    )
+    parts = [WHOLE_GPU, GpuPart(*part), GpuPart(part[0] * less[0], part[1] * less[1])]
+    whole, partly, smaller = (
+        float(cost_model.stage_seconds(MODELS[model], place, Parallel(), step, head=True, part=each)) for each in parts
+    )
+    assert whole <= partly * (1 + 1e-9)
+    assert partly <= smaller * (1 + 1e-9)
+    assert np.isfinite(smaller)
 
 
 @each_source

@@ -6,9 +6,10 @@ import numpy as np
 
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import usable_bytes_per_s
+from templates_lib.cost.shared_gpu import part_of
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.model_spec import ExpertSpec, ModelSpec
-from templates_lib.ports.cost_model import Floats, NodeStep, Parallel
+from templates_lib.ports.cost_model import WHOLE_GPU, Floats, GpuPart, NodeStep, Parallel
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig, config_id
 from templates_lib.values.slo import Slo
@@ -26,9 +27,16 @@ class Roofline:
     fingerprint: str = "roofline"
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
+        self,
+        model: ModelSpec,
+        node: NodeConfig,
+        parallel: Parallel,
+        step: NodeStep,
+        *,
+        head: bool,
+        part: GpuPart = WHOLE_GPU,
     ) -> Floats:
-        gpu = self.gpus[node.gpu]
+        gpu = part_of(self.gpus[node.gpu], part)
         flops_per_s, bytes_per_s = gpu.peak_bf16_tflops * 1e12 * parallel.tp, gpu.hbm_bytes_per_s * parallel.tp
         prompts, requests = step.prompt_tokens / parallel.dp, step.decode_requests / parallel.dp
         rows = prompts + requests
