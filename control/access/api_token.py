@@ -31,6 +31,8 @@ class ApiToken:
     """Tokens of prompts and answers together that a gateway takes from its holder; None: no limit."""
     priority: Priority = Priority.STANDARD
     """Of its holder's requests, at the most, and where they ask for none."""
+    concurrent_requests: int | None = None
+    """Requests of its holder that may be open at a gateway at the same time; None: no limit."""
 
     def works(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -5,6 +5,7 @@ from datetime import datetime
 from control.access.api_token import ApiToken
 from control.access.role import Role
 from control.access.secret import Secret
+from control.access.use_limits import NO_LIMITS, UseLimits
 from control.actions.context import ActionContext
 from control.actions.projects import check_project
 from control.actions.refusal import WrongFieldError
@@ -19,16 +20,15 @@ def create_token(
     role: Role,
     expires_at: datetime | None = None,
     project: str = DEFAULT_PROJECT,
-    requests_per_minute: int | None = None,
-    tokens_per_minute: int | None = None,
+    limits: UseLimits = NO_LIMITS,
     priority: Priority = Priority.STANDARD,
 ) -> tuple[ApiToken, Secret]:
     """The token, and the text that its holder sends, which nothing can bring back. Raises WrongFieldError."""
     with act.as_one() as one:
         check_project(one.database, project)
-        limits = (project, requests_per_minute, tokens_per_minute, priority)
+        use = (project, limits, priority)
         try:
-            token, secret = PostgresApiTokens(one.database).create(name, role, act.now, expires_at, *limits)
+            token, secret = PostgresApiTokens(one.database).create(name, role, act.now, expires_at, *use)
         except ValueError as error:
             raise WrongFieldError("expires_at" if name.strip() else "name", str(error)) from None
         one.record("token.created", f"created token {token.id} ({role}) for {name}", token.id)

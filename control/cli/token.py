@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from control.access.api_token import ApiToken
 from control.access.role import Role
+from control.access.use_limits import UseLimits
 from control.cli.acting import acting, opened
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
@@ -34,6 +36,10 @@ def create(
             help="Tokens a minute, prompts and answers, at each gateway. Default: no limit.", show_default=False
         ),
     ] = None,
+    concurrent_requests: Annotated[
+        int | None,
+        typer.Option(help="Requests that are open at a gateway at once. Default: no limit.", show_default=False),
+    ] = None,
     priority: Annotated[
         Priority, typer.Option(help="Priority of its user's requests; they may ask for a lower one (`service_tier`).")
     ] = Priority.STANDARD,
@@ -44,13 +50,13 @@ def create(
     from control.actions.tokens import create_token
 
     check_name("project", project)
+    limits = UseLimits(requests_per_minute, tokens_per_minute, concurrent_requests)
     with acting(database_url) as act:
         try:
             expires_at = None if days is None else act.now + timedelta(days=days)
         except (OverflowError, ValueError):
             raise ValueError(f"--days {days:g} is no lifetime that a token can have") from None
-        limits = (requests_per_minute, tokens_per_minute, priority)
-        token, secret = create_token(act, name, role, expires_at, project, *limits)
+        token, secret = create_token(act, name, role, expires_at, project, limits, priority)
     if output is Output.TABLE:
         typer.echo(secret.reveal())
         say(f"Token {token.id} ({role}) for {name}. Store it now: it is not shown again.")
@@ -78,16 +84,21 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
         "works",
         "requests/min",
         "tokens/min",
+        "at once",
         "priority",
     )
     shown = table(*columns)
     for token in tokens:
         ends = "" if token.expires_at is None else f"{token.expires_at:%Y-%m-%d %H:%M}"
         works = "yes" if token.works(now) else "revoked" if token.revoked_at is not None else "expired"
-        limits = ("" if n is None else f"{n:,}" for n in (token.requests_per_minute, token.tokens_per_minute))
+        limits = ("" if n is None else f"{n:,}" for n in _limits(token))
         made = f"{token.created_at:%Y-%m-%d %H:%M}"
         shown.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits, token.priority)
     console().print(shown)
+
+
+def _limits(token: ApiToken) -> tuple[int | None, ...]:
+    return token.requests_per_minute, token.tokens_per_minute, token.concurrent_requests
 
 
 @app.command("revoke")

@@ -42,4 +42,5 @@ api_token = sa.Table(
         server_default="standard",
         comment="of its holder's requests, at the most: interactive, standard or batch",
     ),
+    sa.Column("concurrent_requests", sa.Integer, comment="at each gateway; null: no limit"),
 )

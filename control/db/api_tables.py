@@ -13,6 +13,9 @@ project = sa.Table(
     version_column(),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("requests_per_minute", sa.Integer, comment="at each gateway; null: no limit"),
+    sa.Column("tokens_per_minute", sa.Integer, comment="at each gateway; null: no limit"),
+    sa.Column("concurrent_requests", sa.Integer, comment="at each gateway; null: no limit"),
 )
 
 model = sa.Table(

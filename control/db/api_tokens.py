@@ -1,7 +1,7 @@
 """API tokens in PostgreSQL: a token is shown once, when it is made; only its hash is kept."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from control.access.api_token import ApiToken, read, written
 from control.access.role import Role
 from control.access.secret import Secret, new_secret
+from control.access.use_limits import NO_LIMITS, UseLimits
 from control.db.access_tables import api_token
 from control.db.database import Database
 from control.db.nearest import not_stored
@@ -18,7 +19,6 @@ from control.given_name import DEFAULT_PROJECT
 from policies.priority import Priority
 
 _ID_BYTES = 6
-_MAX_LIMIT = 1 << 31
 _NOBODYS = bytes(32)
 """No secret has this digest (or SHA-256 is broken): what an unknown id is compared with."""
 
@@ -36,22 +36,30 @@ class PostgresApiTokens:
         now: datetime,
         expires_at: datetime | None = None,
         project: str = DEFAULT_PROJECT,
-        requests_per_minute: int | None = None,
-        tokens_per_minute: int | None = None,
+        limits: UseLimits = NO_LIMITS,
         priority: Priority = Priority.STANDARD,
     ) -> tuple[ApiToken, Secret]:
         """The new token, and the text that its holder sends, which nothing can bring back. ValueError: no name or
-        project, a limit that lets nothing through, or it would have expired already."""
+        project, or it would have expired already."""
         if not name.strip():
             raise ValueError("a token needs a name, so that people know whose it is")
         if not project.strip():
             raise ValueError("a token needs a project: its use is counted by project")
-        if any(limit is not None and not 0 < limit < _MAX_LIMIT for limit in (requests_per_minute, tokens_per_minute)):
-            raise ValueError(f"a limit per minute must be 1 to {_MAX_LIMIT - 1}; leave it out for none")
         if expires_at is not None and expires_at <= now:
             raise ValueError(f"a token that expires at {expires_at.isoformat()} would never work")
-        limits = (project, requests_per_minute, tokens_per_minute, priority)
-        token = ApiToken(secrets.token_hex(_ID_BYTES), name, role, now, expires_at, None, *limits)
+        token = ApiToken(
+            secrets.token_hex(_ID_BYTES),
+            name,
+            role,
+            now,
+            expires_at,
+            None,
+            project,
+            limits.requests_per_minute,
+            limits.tokens_per_minute,
+            priority,
+            limits.concurrent_requests,
+        )
         secret = new_secret()
         row = {
             "id": token.id,
@@ -60,8 +68,7 @@ class PostgresApiTokens:
             "created_at": now,
             "expires_at": expires_at,
             "project": project,
-            "requests_per_minute": requests_per_minute,
-            "tokens_per_minute": tokens_per_minute,
+            **asdict(limits),
             "priority": priority,
         }
         self.database.write(insert(api_token).values(row | {"digest": secret.digest()}))
@@ -113,5 +120,6 @@ class PostgresApiTokens:
 
 
 def _token(row: Row[Any]) -> ApiToken:
-    limits = (row.project, row.requests_per_minute, row.tokens_per_minute, Priority(row.priority))
-    return ApiToken(row.id, row.name, Role(row.role), row.created_at, row.expires_at, row.revoked_at, *limits)
+    rates, priority = (row.requests_per_minute, row.tokens_per_minute), Priority(row.priority)
+    use = (row.project, *rates, priority, row.concurrent_requests)
+    return ApiToken(row.id, row.name, Role(row.role), row.created_at, row.expires_at, row.revoked_at, *use)

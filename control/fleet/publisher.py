@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from agents.channels.address import Address
+from control.access.use_limits import NO_LIMITS
 from control.db.api_tokens import PostgresApiTokens
 from control.db.errors import DatabaseUnavailableError
+from control.db.projects import PostgresProjects
 from control.diff.target import Target
 from control.fleet.routing import Routing
 from control.gateway.published import AccessKey, Published, PublishedError, read_published, write_published
@@ -84,6 +86,7 @@ class Publisher:
         known by the last table's keys."""
         try:
             clients = self._tokens.clients(self._clock())
+            limits = PostgresProjects(self._tokens.database).limits()
             self._access = tuple(
                 AccessKey(
                     token.id,
@@ -92,6 +95,8 @@ class Publisher:
                     token.requests_per_minute,
                     token.tokens_per_minute,
                     token.priority,
+                    token.concurrent_requests,
+                    limits.get(token.project, NO_LIMITS),
                 )
                 for token, digest in clients
             )

@@ -63,9 +63,9 @@ def over_capacity(message: str, retry_after_s: float) -> ApiError:
     return ApiError(429, "rate_limit_error", message, code="rate_limit_exceeded", headers=(retry_after(retry_after_s),))
 
 
-def over_limit(unit: str, limit: int, wait_s: float, headers: tuple[tuple[bytes, bytes], ...]) -> ApiError:
-    """429: of a key's own limit, not of what could be served."""
-    message = f"Your key may use {limit} {unit} per minute. Try again in {max(1, math.ceil(wait_s))} s."
+def over_limit(whose: str, unit: str, limit: int, wait_s: float, headers: tuple[tuple[bytes, bytes], ...]) -> ApiError:
+    """429: of a limit of a key or its project, not of what could be served."""
+    message = f"Your {whose} may use {limit} {unit} per minute. Try again in {max(1, math.ceil(wait_s))} s."
     headers = (retry_after(wait_s), *headers)
     return ApiError(429, unit, message, code="rate_limit_exceeded", headers=headers)
 

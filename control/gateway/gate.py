@@ -10,6 +10,7 @@ from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.wanted import WantedAnswer
 from policies.admission import Admission
+from policies.fair_order import Account
 from policies.priority import Priority
 
 
@@ -24,14 +25,14 @@ class Gate:
         self._loop = asyncio.get_running_loop()
         self._queues: dict[str, HoldingQueue] = {}
 
-    def enter(self, wanted: Sequence[WantedAnswer], priority: Priority) -> list[Charges | QueuePlace]:
+    def enter(self, wanted: Sequence[WantedAnswer], account: Account, priority: Priority) -> list[Charges | QueuePlace]:
         """Book what answers ask, or take places in the queue of a model at zero: for all of them, or none. Raises
         ApiError 429 or 503."""
         booked: list[Charges | QueuePlace] = []
         try:
             for one in wanted:
-                place = self._place(one)
-                booked.append(one.model.charges(len(one.prompt), one.max_tokens) if place is None else place)
+                place = self._place(one, account)
+                booked.append(one.model.charges(len(one.prompt), one.max_tokens, account) if place is None else place)
             direct = [(one.model, c) for one, c in zip(wanted, booked, strict=True) if not isinstance(c, QueuePlace)]
             self._admit(direct, priority)
         except ApiError:
@@ -41,7 +42,7 @@ class Gate:
             raise
         return booked
 
-    def _place(self, wanted: WantedAnswer) -> QueuePlace | None:
+    def _place(self, wanted: WantedAnswer, account: Account) -> QueuePlace | None:
         """A place in the queue of a model that nothing serves."""
         model, hold = wanted.model, wanted.model.served.hold
         queue = self._queues.get(model.id)
@@ -49,7 +50,7 @@ class Gate:
             return None
         if queue is None:
             queue = self._queues[model.id] = HoldingQueue(model, self._admission, self._changed)
-        return queue.join(len(wanted.prompt), wanted.max_tokens, hold.max_requests, hold.timeout_s)
+        return queue.join(len(wanted.prompt), wanted.max_tokens, account, hold.max_requests, hold.timeout_s)
 
     def _admit(self, direct: Sequence[tuple[ModelEntry, Charges]], priority: Priority) -> None:
         """Admit answers together, as one request that is as much work would be."""
@@ -62,6 +63,9 @@ class Gate:
         if min(charge.units_per_s for charge in charges) <= 0:
             raise unavailable(f"No instance serves `{model.id}` now")
         what = model.work_name(refusal.work)
+        if refusal.is_of_share:
+            message = f"`{model.id}` is at its capacity for {what}, of which you have your share"
+            raise over_capacity(message, refusal.retry_after_s)
         raise over_capacity(f"`{model.id}` is at its capacity for {what}", refusal.retry_after_s)
 
     def leave(self, booked: Charges | QueuePlace) -> None:

@@ -28,6 +28,7 @@ from control.gateway.service_tier import ServiceTier, granted_priority, tier_of
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer import Tokenizer
 from control.gateway.wanted import WantedAnswer, wanted_answers
+from policies.fair_order import Account
 from policies.priority import Priority
 from templates_lib.values.work import Unit
 
@@ -66,6 +67,11 @@ class HttpExchange:
     is_retry: bool = False
     """Its client was refused it before."""
     key: AccessKey | None = None
+
+    @property
+    def account(self) -> Account:
+        """Whose work it is; one for all where the gateway is open."""
+        return ("", "") if self.key is None else self.key.account
 
     @property
     def ceiling(self) -> Priority:
@@ -163,7 +169,7 @@ class Generation:
         try:
             if self._open + len(wanted) > self._settings.max_open_calls:
                 raise over_capacity(f"{self._open} requests are being answered", 1.0)
-            return entries, self._gate.enter(wanted, priority)
+            return entries, self._gate.enter(wanted, exchange.account, priority)
         except ApiError:
             for entry in entries:
                 self._accounts.refuse(entry)
@@ -197,7 +203,7 @@ class Generation:
             deadline_s,
             str(exchange.trace),
             arrived_s,
-            ("", "") if key is None else (key.project, key.id),
+            exchange.account,
             priority,
             was_held,
             wanted.must_obey,

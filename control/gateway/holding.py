@@ -7,6 +7,7 @@ from collections.abc import Callable
 from control.gateway.api_error import ApiError, over_capacity, unavailable, unknown_model
 from control.gateway.model_entry import ModelEntry
 from policies.admission import Admission, Charge
+from policies.fair_order import Account
 
 Charges = tuple[Charge, ...]
 
@@ -17,10 +18,11 @@ _MOST_PAUSE_S = 1.0
 class QueuePlace:
     """Place of one request in a queue."""
 
-    def __init__(self, queue: "HoldingQueue", prompt_tokens: int, max_tokens: int) -> None:
+    def __init__(self, queue: "HoldingQueue", prompt_tokens: int, max_tokens: int, account: Account) -> None:
         self.queue = queue
         self.prompt_tokens = prompt_tokens
         self.max_tokens = max_tokens
+        self.account = account
         self.turn: asyncio.Future[Charges] = asyncio.get_running_loop().create_future()
         """What was booked when it was admitted; an ApiError when it waited too long, or its model is gone."""
         self.came_s = 0.0
@@ -42,7 +44,7 @@ class HoldingQueue:
     def __len__(self) -> int:
         return len(self._places)
 
-    def join(self, prompt_tokens: int, max_tokens: int, most: int, timeout_s: float) -> QueuePlace:
+    def join(self, prompt_tokens: int, max_tokens: int, account: Account, most: int, timeout_s: float) -> QueuePlace:
         """Raises ApiError 429 when it is full."""
         now_s = self._loop.time()
         if len(self._places) >= most:
@@ -50,7 +52,7 @@ class HoldingQueue:
             waited_s = 0.0 if first is None else now_s - first.came_s
             message = f"Nothing serves `{self._model.id}` yet, and {len(self._places)} requests wait for it already"
             raise over_capacity(message, max(timeout_s - waited_s, 1.0))
-        place = QueuePlace(self, prompt_tokens, max_tokens)
+        place = QueuePlace(self, prompt_tokens, max_tokens, account)
         place.came_s = now_s
         place.expiry = self._loop.call_later(timeout_s, self._expire, place, timeout_s)
         self._places[place] = None
@@ -70,7 +72,7 @@ class HoldingQueue:
             self._pause = None
         while self._places and self._model.is_ready:
             place = next(iter(self._places))
-            charges = self._model.charges(place.prompt_tokens, place.max_tokens)
+            charges = self._model.charges(place.prompt_tokens, place.max_tokens, place.account)
             refusal = self._admission.admit(charges, self._loop.time())
             if refusal is not None:
                 self._pause = self._loop.call_later(min(refusal.retry_after_s, _MOST_PAUSE_S), self.drain)

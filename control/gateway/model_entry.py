@@ -8,6 +8,7 @@ from control.gateway.prompt_encoder import PromptEncoder
 from control.gateway.published import PublishedModel
 from control.gateway.tokenizer import Tokenizer
 from policies.admission import Charge, WorkRule, work_rules
+from policies.fair_order import Account
 from policies.routing import BY_SLACK, router_of
 
 
@@ -70,10 +71,10 @@ class ModelEntry:
         own = {member.id for member in self.served.routing.members}
         self.closed = self.unusable | own.intersection(full)
 
-    def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, ...]:
+    def charges(self, prompt_tokens: int, max_tokens: int, account: Account) -> tuple[Charge, ...]:
         """Charges for a request: its prompt, and the answer that the plan expects."""
         output_tokens = min(float(max_tokens), self.served.mean_output_tokens)
-        return tuple(rule.charge(prompt_tokens, output_tokens) for rule in self._rules)
+        return tuple(rule.charge(prompt_tokens, output_tokens, account) for rule in self._rules)
 
     def work_name(self, work_class: str) -> str:
         """Name of what a class counts, for people: `prompt tokens`."""

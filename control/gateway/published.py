@@ -10,7 +10,9 @@ import msgspec
 
 from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
+from control.access.use_limits import NO_LIMITS, UseLimits
 from control.gateway.former_table import with_former_keys, with_routes
+from policies.fair_order import Account
 from policies.priority import Priority
 from policies.routing import ROUTING_POLICIES
 from policies.routing_table import RoutedModel
@@ -97,12 +99,27 @@ class AccessKey:
     tokens_per_minute: int | None = None
     priority: Priority = Priority.STANDARD
     """Of its holder's requests, at the most."""
+    concurrent_requests: int | None = None
+    project_limits: UseLimits = NO_LIMITS
+    """Of all keys of its project together, at each gateway."""
 
     def __post_init__(self) -> None:
         if len(bytes.fromhex(self.sha256)) != hashlib.sha256().digest_size:
             raise ValueError(f"access key {self.id}: sha256 is no SHA-256 digest")
-        if any(limit is not None and limit < 1 for limit in (self.requests_per_minute, self.tokens_per_minute)):
-            raise ValueError(f"access key {self.id}: a limit per minute must be 1 or more")
+        try:
+            _ = self.limits
+        except ValueError as error:
+            raise ValueError(f"access key {self.id}: {error}") from None
+
+    @property
+    def limits(self) -> UseLimits:
+        """Its own."""
+        return UseLimits(self.requests_per_minute, self.tokens_per_minute, self.concurrent_requests)
+
+    @property
+    def account(self) -> Account:
+        """Whose work its requests are."""
+        return self.project, self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from datetime import datetime
 
 from fastapi import Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from control.access.role import Role
+from control.access.use_limits import MAX_LIMIT, UseLimits
 from control.actions import projects
 from control.api.documented import needs, problems
 from control.api.etag import Version, tagged
@@ -17,17 +18,29 @@ from control.db import projects as stored
 router = api_router("projects")
 
 
+class ProjectLimits(BaseModel):
+    """Of all tokens of the project together, at each gateway; null: no limit."""
+
+    model_config = ConfigDict(from_attributes=True, extra="forbid")
+
+    requests_per_minute: int | None = Field(default=None, ge=1, le=MAX_LIMIT)
+    tokens_per_minute: int | None = Field(default=None, ge=1, le=MAX_LIMIT, description="Of prompts and answers.")
+    concurrent_requests: int | None = Field(default=None, ge=1, le=MAX_LIMIT, description="Open at the same time.")
+
+
 class NewProject(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: NewName
     description: Line = ""
+    limits: ProjectLimits = ProjectLimits()
 
 
 class ProjectChange(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     description: Line
+    limits: ProjectLimits | None = Field(default=None, description="null: they stay as they are.")
 
 
 class Project(BaseModel):
@@ -39,6 +52,7 @@ class Project(BaseModel):
     version: int
     created_at: datetime
     updated_at: datetime
+    limits: ProjectLimits
 
 
 @router.get("/projects", responses=problems())
@@ -51,7 +65,7 @@ def list_projects(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None
 
 @router.post("/projects", status_code=201, responses=problems(409, body=True), openapi_extra=needs(Role.ADMIN))
 def create_project(body: NewProject, act: ActOf, response: Response) -> Project:
-    made = projects.create_project(act, body.name, body.description)
+    made = projects.create_project(act, body.name, body.description, UseLimits(**body.limits.model_dump()))
     response.headers["Location"] = f"/api/v1/projects/{made.name}"
     tagged(response, made.version)
     return Project.model_validate(made)
@@ -67,8 +81,9 @@ def get_project(project: PathName, response: Response, services: ServicesOf) -> 
 @router.put("/projects/{project}", responses=problems(404, 412, 428, body=True), openapi_extra=needs(Role.ADMIN))
 def change_project(project: PathName, body: ProjectChange, version: Version, act: ActOf, response: Response) -> Project:
     with act.as_one() as one:
-        changed = stored.PostgresProjects(one.database).describe(project, version, body.description, act.now)
-        one.record("project.changed", f"described project {project}", project)
+        before = stored.PostgresProjects(one.database).load(project)
+        limits = before.limits if body.limits is None else UseLimits(**body.limits.model_dump())
+        changed = projects.change_project(one, project, version, body.description, limits)
     tagged(response, changed.version)
     return Project.model_validate(changed)
 

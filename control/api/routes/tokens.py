@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from control.access.api_token import ApiToken
 from control.access.role import Role
+from control.access.use_limits import MAX_LIMIT, UseLimits
 from control.actions import tokens
 from control.api.documented import needs, problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
@@ -26,9 +27,12 @@ class NewToken(BaseModel):
     role: Role
     expires_at: AwareDatetime | None = Field(default=None, description="null: never.")
     project: str = Field(default=DEFAULT_PROJECT, pattern=NAME_PATTERN, description="Project that pays for its use.")
-    requests_per_minute: int | None = Field(default=None, ge=1, le=2**31 - 1, description="Limit at each gateway.")
+    requests_per_minute: int | None = Field(default=None, ge=1, le=MAX_LIMIT, description="Limit at each gateway.")
     tokens_per_minute: int | None = Field(
-        default=None, ge=1, le=2**31 - 1, description="Limit of prompts and answers, at each gateway."
+        default=None, ge=1, le=MAX_LIMIT, description="Limit of prompts and answers, at each gateway."
+    )
+    concurrent_requests: int | None = Field(
+        default=None, ge=1, le=MAX_LIMIT, description="Requests that are open at a gateway at the same time."
     )
     priority: Priority = Field(
         default=Priority.STANDARD,
@@ -48,6 +52,7 @@ class Token(BaseModel):
     project: str
     requests_per_minute: int | None
     tokens_per_minute: int | None
+    concurrent_requests: int | None
     priority: Priority
 
 
@@ -65,8 +70,9 @@ def list_tokens(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) 
 @router.post("/tokens", status_code=201, responses=problems(body=True), openapi_extra=needs(Role.ADMIN))
 def create_token(body: NewToken, act: ActOf, response: Response) -> TokenWithSecret:
     """Make a token. The database keeps its hash only."""
-    limits = (body.requests_per_minute, body.tokens_per_minute, body.priority)
-    made, secret = tokens.create_token(act, body.name, body.role, body.expires_at, body.project, *limits)
+    limits = UseLimits(body.requests_per_minute, body.tokens_per_minute, body.concurrent_requests)
+    use = (body.project, limits, body.priority)
+    made, secret = tokens.create_token(act, body.name, body.role, body.expires_at, *use)
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     return TokenWithSecret(**Token.model_validate(made).model_dump(), token=secret.reveal())
 

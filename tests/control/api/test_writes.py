@@ -26,6 +26,18 @@ def test_a_write_says_what_it_has_read(admin: Api) -> None:
     assert admin.get("/projects/search").headers["etag"] == changed.headers["etag"]
 
 
+def test_limits_of_a_project_stay_until_others_are_given(admin: Api) -> None:
+    limits = {"requests_per_minute": None, "tokens_per_minute": 500, "concurrent_requests": 2}
+    made = admin.post("/projects", {"name": "search", "limits": {"tokens_per_minute": 500, "concurrent_requests": 2}})
+    assert made.json()["limits"] == limits
+    changed = admin("PUT", "/projects/search", {"description": "new"}, If_Match=made.headers["etag"])
+    assert changed.json()["limits"] == limits
+    change = {"description": "new", "limits": {"requests_per_minute": 0}}
+    assert admin("PUT", "/projects/search", change, If_Match=changed.headers["etag"]).status_code == 422
+    freed = admin("PUT", "/projects/search", {"description": "", "limits": {}}, If_Match=changed.headers["etag"])
+    assert set(freed.json()["limits"].values()) == {None}
+
+
 def test_of_two_writes_at_once_one_wins(admin: Api) -> None:
     tag = admin.post("/projects", {"name": "search"}).headers["etag"]
 

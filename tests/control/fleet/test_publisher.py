@@ -9,8 +9,10 @@ from sqlalchemy import create_engine
 
 from agents.channels.address import Address
 from control.access.role import Role
+from control.access.use_limits import UseLimits
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
+from control.db.projects import PostgresProjects
 from control.fleet.publisher import Publisher
 from control.fleet.routing import Routing
 from control.gateway.published import read_published
@@ -78,6 +80,13 @@ def test_tokens_that_work_are_let_in_and_others_are_not(
     access = read_published(tmp_path / "table.json").access
     assert access is not None
     assert [(key.id, key.priority) for key in access] == [(token.id, Priority.INTERACTIVE)]
+    PostgresProjects(database).ensure(token.project, START)
+    project = PostgresProjects(database).load(token.project)
+    limits = UseLimits(tokens_per_minute=1000, concurrent_requests=3)
+    PostgresProjects(database).change(project.name, project.version, "", limits, START)
+    one.publish(())
+    access = read_published(tmp_path / "table.json").access
+    assert [key.project_limits for key in access or ()] == [limits]
     tokens.revoke(token.id, START)
     one.publish(())
     assert read_published(tmp_path / "table.json").access == ()

@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 
+from control.access.use_limits import UseLimits
 from control.gateway.api_error import ApiError
 from control.gateway.key_limits import KeyLimits
 from control.gateway.published import AccessKey
@@ -86,3 +87,65 @@ def test_what_is_refused_for_want_of_capacity_costs_a_key_nothing():
         limits.take(key, 90.0, 10.0)
     limits.settle(taken, 5.0, 10.0)
     assert limits.take(key, 90.0, 10.0) is not None
+
+
+def test_a_key_may_have_so_many_requests_open_and_no_more():
+    limits, key = KeyLimits(), AccessKey("a", "00" * 32, "p", concurrent_requests=3)
+    first, both = limits.take(key, 1.0, 0.0), limits.take(key, 2.0, 0.0, requests=2)
+    assert first is not None
+    assert both is not None
+    with pytest.raises(ApiError) as refused:
+        limits.take(key, 1.0, 0.0)
+    assert refused.value.status == 429
+    assert dict(refused.value.headers)[b"retry-after"] == b"1"
+    limits.settle(first, 1.0, 0.0)
+    assert limits.take(key, 1.0, 0.0) is not None
+    for _ in range(2):  # each of two answers is over by itself
+        limits.give_back(both, 0.0)
+    assert limits.take(key, 2.0, 0.0, requests=2) is not None
+    with pytest.raises(ApiError) as never:
+        limits.take(key, 4.0, 0.0, requests=4)
+    assert (never.value.status, never.value.param) == (400, "n")
+
+
+def test_keys_of_a_project_share_its_limits_and_what_is_refused_takes_nothing():
+    of_project = UseLimits(requests_per_minute=3, concurrent_requests=2)
+    limits = KeyLimits()
+    one = AccessKey("a", "00" * 32, "p", requests_per_minute=2, project_limits=of_project)
+    other = AccessKey("b", "00" * 32, "p", project_limits=of_project)
+    stranger = AccessKey("c", "00" * 32, "q")
+    taken = [limits.take(one, 1.0, 0.0), limits.take(other, 1.0, 0.0)]
+    for _ in range(5):
+        with pytest.raises(ApiError, match="project"):
+            limits.take(other, 1.0, 0.0)
+    for each in taken:
+        assert each is not None
+        limits.settle(each, 1.0, 0.0)
+    assert limits.take(one, 1.0, 0.0) is not None
+    with pytest.raises(ApiError) as refused:  # three a minute: both keys together
+        limits.take(other, 1.0, 0.0)
+    assert dict(refused.value.headers)[b"x-ratelimit-limit-requests"] == b"3"
+    assert limits.take(stranger, 1e9, 0.0) is None
+
+
+def test_holders_of_whom_nothing_needs_to_be_known_are_forgotten():
+    limits = KeyLimits()
+    for n in range(5000):
+        charge = limits.take(AccessKey(f"{n}", "00" * 32, requests_per_minute=60), 1.0, float(n))
+        assert charge is not None
+        limits.settle(charge, 1.0, float(n))
+    assert len(limits._uses) < 2000
+
+
+def test_requests_that_are_open_are_counted_until_their_clients_leave(tmp_path: Path):
+    with limited(tmp_path, concurrent_requests=1) as world:
+        stream = world.client().completions.create(
+            model=MODEL, prompt="abcd", max_tokens=10_000, stream=True, extra_body={"ignore_eos": True}
+        )
+        next(iter(stream))
+        with pytest.raises(openai.RateLimitError) as refused:
+            ask(world)
+        assert refused.value.response.headers["retry-after"] == "1"
+        stream.close()
+        world.wait_for("medley_gateway_open_calls", 0)
+        ask(world)

@@ -10,7 +10,16 @@ from medley_terraform.schema import Schema, State
 from medley_terraform.types import Attribute, Limits, Scalar, computed
 
 _PATH = "/tokens"
-_ASKED = ("name", "role", "project", "expires_at", "requests_per_minute", "tokens_per_minute", "priority")
+_ASKED = (
+    "name",
+    "role",
+    "project",
+    "expires_at",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "concurrent_requests",
+    "priority",
+)
 _KEPT = timedelta(hours=25)
 """How long the API may give its answer again, and then some."""
 _RATE = Limits(least=1, most=2**31 - 1, whole=True)
@@ -65,6 +74,13 @@ class ApiTokenResource(Resource):
             Attribute(
                 "tokens_per_minute",
                 "Tokens of prompts and answers, at each gateway. Without it, no limit.",
+                Scalar.NUMBER,
+                replaces=True,
+                limits=_RATE,
+            ),
+            Attribute(
+                "concurrent_requests",
+                "Requests that are open at a gateway at the same time. Without it, no limit.",
                 Scalar.NUMBER,
                 replaces=True,
                 limits=_RATE,

@@ -7,11 +7,18 @@ from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
-from medley_terraform.types import Attribute, Limits
+from medley_terraform.types import Attribute, Limits, Scalar
 from medley_terraform.unknown import UNKNOWN
 
 _DRAIN_LOOK_S = 3.0
 _DRAIN_LOOKS = 300
+_RATE = Limits(least=1, most=2**31 - 1, whole=True)
+_LIMITS = {
+    "requests_per_minute": "Requests",
+    "tokens_per_minute": "Tokens of prompts and answers",
+    "concurrent_requests": "Requests that are open at the same time",
+}
+"""Without one, no limit."""
 
 
 class ProjectResource(Resource):
@@ -30,6 +37,10 @@ class ProjectResource(Resource):
             Attribute(
                 "description", "For people; up to 300 characters.", default="", limits=Limits(pattern=r"(?s).{0,300}")
             ),
+            *(
+                Attribute(name, f"{text}, of all its tokens together, at each gateway.", Scalar.NUMBER, limits=_RATE)
+                for name, text in _LIMITS.items()
+            ),
             ID,
             VERSION,
         ),
@@ -39,11 +50,11 @@ class ProjectResource(Resource):
         return {"version": UNKNOWN}
 
     def create(self, planned: State, report: Report) -> State:  # noqa: ARG002
-        body = {"name": planned["name"], "description": planned["description"]}
+        body = {"name": planned["name"], **_asked(planned)}
 
         def as_made(made: Json) -> bool:
             found = self.session.client.find(f"/projects/{made['name']}")
-            return found is not None and found["description"] == made["description"]
+            return found is not None and all(found[each] == made[each] for each in ("description", "limits"))
 
         try:
             made = self.session.client.create("/projects", body, as_made)
@@ -56,12 +67,12 @@ class ProjectResource(Resource):
         return None if found is None else _shown(found)
 
     def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
-        path, description = f"/projects/{planned['name']}", planned["description"]
+        path, asked = f"/projects/{planned['name']}", _asked(planned)
         return _shown(
             settled(
-                lambda: self.session.client.put(path, {"description": description}, prior["version"]),
+                lambda: self.session.client.put(path, asked, prior["version"]),
                 lambda: self.session.client.find(path),
-                lambda there: bool(there["description"] == description),
+                lambda there: all(there[name] == value for name, value in asked.items()),
             )
         )
 
@@ -80,5 +91,10 @@ class ProjectResource(Resource):
         raise Failure("still-there", f"fleets of project {state['name']} are still being drained: destroy it later")
 
 
+def _asked(planned: State) -> Json:
+    return {"description": planned["description"], "limits": {name: planned[name] for name in _LIMITS}}
+
+
 def _shown(found: Json) -> State:
-    return {name: found[name] for name in ("name", "description", "version")} | {"id": found["name"]}
+    shown = {name: found[name] for name in ("name", "description", "version")} | {"id": found["name"]}
+    return shown | {name: found["limits"][name] for name in _LIMITS}

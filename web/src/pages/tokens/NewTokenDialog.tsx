@@ -22,6 +22,7 @@ export function NewTokenDialog({ onClose }: { onClose: () => void }) {
   const [days, setDays] = useState<string>("90");
   const [requests, setRequests] = useState("");
   const [units, setUnits] = useState("");
+  const [atOnce, setAtOnce] = useState("");
   const [priority, setPriority] = useState<NonNullable<NewToken["priority"]>>("standard");
   const made = useMutation({
     mutationFn: () =>
@@ -34,6 +35,7 @@ export function NewTokenDialog({ onClose }: { onClose: () => void }) {
             expires_at: days ? new Date(Date.now() + Number(days) * 86_400_000).toISOString() : null,
             requests_per_minute: requests ? Number(requests) : null,
             tokens_per_minute: units ? Number(units) : null,
+            concurrent_requests: atOnce ? Number(atOnce) : null,
             priority,
           },
         }),
@@ -83,6 +85,9 @@ export function NewTokenDialog({ onClose }: { onClose: () => void }) {
             {(field) => <input {...field} className="input" type="number" min="1" placeholder="no limit" value={units} onChange={(event) => setUnits(event.target.value)} />}
           </Field>
         </div>
+        <Field label="Requests that are open at once">
+          {(field) => <input {...field} className="input" type="number" min="1" placeholder="no limit" value={atOnce} onChange={(event) => setAtOnce(event.target.value)} />}
+        </Field>
         <Field label="Priority of its requests: higher ones go first">
           {(field) => (
             <select {...field} className="select" value={priority} onChange={(event) => setPriority(event.target.value as typeof priority)}>
