@@ -9,6 +9,6 @@ def listening(host: str, port: int, backlog: int | None = None) -> socket.socket
     return socket.create_server((host, port), family=family, backlog=backlog)
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, is_tls: bool = False) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"http{'s' if is_tls else ''}://{f'[{host}]' if ':' in host else host}:{port}"

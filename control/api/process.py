@@ -16,7 +16,9 @@ from control.api.work.pool import WorkPool
 from control.db.database import Database
 from control.db.kept_database import open_kept_database
 from control.db.location import URL_VARIABLE, home_directory
+from control.http_server import HttpServer
 from control.listener import listening, url_of
+from control.tls_files import TlsFiles
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +33,7 @@ def serve(
     proxies: str,
     environment: Mapping[str, str],
     say: Callable[[str], None],
+    tls: TlsFiles | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, and answer what was begun. `say` gets the URL. Raises OSError when the port
     is taken, and what opening the database raises."""
@@ -45,16 +48,21 @@ def serve(
             database_url, _log.warning, connections=settings.threads, statement_timeout_s=settings.statement_timeout_s
         ) as database,
     ):
-        served = server(settings, database, database_url, proxies, environment)
+        served = server(settings, database, database_url, proxies, environment, tls)
         # What is there now stays: a collection that walks through it holds up every hundredth request by 100 ms.
         gc.collect()
         gc.freeze()
-        say(f"medley api: {url_of(listener)}/api/v1")
+        say(f"medley api: {url_of(listener, is_tls=tls is not None)}/api/v1")
         served.run(sockets=[listener])
 
 
 def server(
-    settings: ApiSettings, database: Database, database_url: str | None, proxies: str, environment: Mapping[str, str]
+    settings: ApiSettings,
+    database: Database,
+    database_url: str | None,
+    proxies: str,
+    environment: Mapping[str, str],
+    tls: TlsFiles | None = None,
 ) -> uvicorn.Server:
     """Make the server of the API. `database_url` is that of `database`, for workers, which open it themselves."""
     workers_environment = dict(environment) | ({URL_VARIABLE: database_url} if database_url else {})
@@ -73,4 +81,4 @@ def server(
         forwarded_allow_ips=proxies,
         limit_concurrency=1_000,
     )
-    return uvicorn.Server(config)
+    return HttpServer(config, tls)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from control.cli.options import DatabaseOption, HostOption
+from control.cli.options import DatabaseOption, HostOption, TlsCertOption, TlsKeyOption
 
 PORT = 8080
 
@@ -27,6 +27,8 @@ def api(
     proxies: Annotated[
         str, typer.Option(help="Addresses of proxies in front, whose X-Forwarded-* headers are trusted.")
     ] = "127.0.0.1",
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
     database_url: DatabaseOption = None,
 ) -> None:
     """Serve /api/v1: what the console and the Terraform provider use. Any number of these may run.
@@ -35,10 +37,11 @@ def api(
     """
     from control.api.process import serve
     from control.api.settings import ApiSettings
+    from control.tls_files import tls_files
 
     gateways = tuple(gateway or ())
     for url in gateways:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"--gateway {url!r} is no URL; it looks like http://HOST:8000")
     settings = ApiSettings(host=host, port=port, workers=workers, gateways=gateways)
-    serve(settings, database_url, proxies, dict(os.environ), typer.echo)
+    serve(settings, database_url, proxies, dict(os.environ), typer.echo, tls_files(tls_cert, tls_key))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from control.cli.options import HostOption
+from control.cli.options import HostOption, TlsCertOption, TlsKeyOption
 
 PORT = 8000
 
@@ -19,6 +19,8 @@ def gateway(
             help="Host that pictures of requests may be fetched from, over HTTPS (repeat; .example.org: all below it).",
         ),
     ] = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
 ) -> None:
     """Serve all models of all fleets, by the routing table that `medley reconcile` writes in $MEDLEY_HOME/control.
 
@@ -30,8 +32,10 @@ def gateway(
     from control.gateway.process import run
     from control.gateway.settings import GatewaySettings
     from control.reconcile.daemon_home import DaemonHome
+    from control.tls_files import tls_files
 
     log_json_lines()
+    tls = tls_files(tls_cert, tls_key)
     own = DaemonHome.below(home())
     own.keys("gateway")
-    run(host, port, own.table, own.gateway_key, GatewaySettings(image_hosts=tuple(image_host or ())))
+    run(host, port, own.table, own.gateway_key, GatewaySettings(image_hosts=tuple(image_host or ())), tls)

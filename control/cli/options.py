@@ -26,8 +26,13 @@ DatabaseOption = Annotated[
     ),
 ]
 HostOption = Annotated[
-    str, typer.Option(help="Address to listen on. Put TLS in front unless it is this machine's own.")
+    str, typer.Option(help="Address to listen on. Serve TLS, or put it in front, unless it is this machine's own.")
 ]
+TlsCertOption = Annotated[
+    Path | None,
+    typer.Option(help="Certificate chain, PEM: serve HTTPS. A new file is taken up as it comes.", show_default=False),
+]
+TlsKeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert, PEM.", show_default=False)]
 MOST_ROWS = 100_000
 """Rows that a command shows at most: for more, query the database."""
 LimitOption = Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Most rows to show, the newest.")]

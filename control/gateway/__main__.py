@@ -8,6 +8,7 @@ from agents.channels.errors import BadKeyError
 from agents.tracing.json_lines import log_json_lines
 from control.gateway.process import run
 from control.gateway.settings import GatewaySettings
+from control.tls_files import TlsFilesError, tls_files
 
 _TUNABLE = ("header_timeout_s", "body_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s", "hold_comment_s")
 _CHANNEL = ("heartbeat_s", "lost_after_s")
@@ -28,6 +29,8 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults.channel, name))
     fetched = "host that pictures may be fetched from, over HTTPS (repeat; `.example.org`: all below it)"
     parser.add_argument("--image-host", action="append", default=[], metavar="HOST", help=fetched)
+    parser.add_argument("--tls-cert", type=Path, help="certificate chain, PEM: serve HTTPS")
+    parser.add_argument("--tls-key", type=Path, help="its private key, PEM")
     given = parser.parse_args()
     log_json_lines()
     channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
@@ -36,8 +39,9 @@ def main() -> None:
     hosts = tuple(given.image_host)
     settings = replace(defaults, channel=channel, metering_interval_s=interval_s, image_hosts=hosts, **tuned)
     try:
-        run(given.host, given.port, given.table, given.key, settings)
-    except (BadKeyError, OSError) as error:
+        tls = tls_files(given.tls_cert, given.tls_key)
+        run(given.host, given.port, given.table, given.key, settings, tls)
+    except (BadKeyError, TlsFilesError, OSError) as error:
         parser.exit(1, f"gateway: {error}\n")
 
 

@@ -31,7 +31,9 @@ from control.gateway.reporter import Reporter
 from control.gateway.request_accounts import RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
+from control.http_server import HttpServer
 from control.listener import listening, url_of
+from control.tls_files import TlsFiles
 from policies.metered_work import metered_classes
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 _SWITCH_S = 0.0005
 
 
-def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings) -> None:
+def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings, tls: TlsFiles | None = None) -> None:
     """Serve until SIGINT or SIGTERM; answers under way are finished first. Port 0 takes any.
 
     Prints {"url": …} as one line once it listens. Raises OSError when the address is taken, BadKeyError for the key.
@@ -51,10 +53,12 @@ def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings)
     # the default of 5 ms that wait is the longest of all that a request meets here.
     sys.setswitchinterval(_SWITCH_S)
     keys = KeyPair.load(key)
-    uvloop.run(_serve(listening(host, port, backlog=2048), table, keys, settings))
+    uvloop.run(_serve(listening(host, port, backlog=2048), table, keys, settings, tls))
 
 
-async def _serve(listener: socket.socket, path: Path, keys: KeyPair, settings: GatewaySettings) -> None:
+async def _serve(
+    listener: socket.socket, path: Path, keys: KeyPair, settings: GatewaySettings, tls: TlsFiles | None
+) -> None:
     metrics = GatewayMetrics()
     meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
     reporter = Reporter(keys, meter, settings.channel, metrics)
@@ -84,10 +88,10 @@ async def _serve(listener: socket.socket, path: Path, keys: KeyPair, settings: G
         timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
     tasks = [asyncio.create_task(table.watch(settings.table_poll_s)), asyncio.create_task(reporter.run())]
-    print(json.dumps({"url": url_of(listener)}), flush=True)
+    print(json.dumps({"url": url_of(listener, is_tls=tls is not None)}), flush=True)
     gc.freeze()  # vocabularies are large and stay: the collector need not walk them again and again
     try:
-        await _Server(config, reporter).serve(sockets=[listener])
+        await _Server(config, tls, reporter).serve(sockets=[listener])
     finally:
         for task in tasks:
             task.cancel()
@@ -107,9 +111,9 @@ def _fetcher(settings: GatewaySettings) -> "ImageFetcher | None":
     return ImageFetcher(FetchRules(hosts, settings.images.max_bytes), system_resolve, ssl.create_default_context())
 
 
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, reporter: Reporter) -> None:
-        super().__init__(config)
+class _Server(HttpServer):
+    def __init__(self, config: uvicorn.Config, tls: TlsFiles | None, reporter: Reporter) -> None:
+        super().__init__(config, tls)
         self._reporter = reporter
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
