@@ -27,12 +27,13 @@ def reached_a_command() -> bool:
     return _state["reached"]
 
 
-def guarded(command: Callable[P, T]) -> Callable[P, T]:
-    """Turn every exception of a command into its message and exit code 1, with a traceback under MEDLEY_DEBUG=1."""
+def guarded(command: Callable[P, T], *, may_precede: bool = False) -> Callable[P, T]:
+    """Turn every exception of a command into its message and exit code 1, with a traceback under MEDLEY_DEBUG=1.
+    `may_precede`: the arguments of another, which may be bad, follow."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        _state["reached"] = True
+        _state["reached"] |= not may_precede
         try:
             return command(*args, **kwargs)
         except (typer.Exit, SystemExit):
@@ -78,6 +79,11 @@ class Commands(typer.Typer):
     def command(self, *arguments: Any, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
         register = super().command(*arguments, **settings)
         return lambda command: register(cast(Any, guarded(command)))
+
+    def callback(self, *arguments: Any, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """What a group does without a command is guarded as one."""
+        register = super().callback(*arguments, **settings)
+        return lambda command: register(cast(Any, guarded(command, may_precede=True)))
 
 
 def describe(error: Exception) -> str:

@@ -60,10 +60,11 @@ class PostgresEvents:
 
     def _read(self, query: Any) -> tuple[PastEvent, ...]:
         rows = self.database.read(query)
-        return tuple(_past(row) for row in rows)
+        return tuple(past_event(row) for row in rows)
 
 
-def _past(row: Row[Any]) -> PastEvent:
+def past_event(row: Row[Any]) -> PastEvent:
+    """Return the event of a row of the table."""
     detail = msgspec.json.decode(row.detail, type=dict[str, str | int | float | bool])
     event = FleetEvent(row.actor, row.kind, row.text, row.fleet, row.subject, detail, row.trace)
     return PastEvent(row.sequence, row.at.astimezone(UTC).isoformat(), event)

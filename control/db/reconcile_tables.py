@@ -73,6 +73,15 @@ sa.Index("ix_event_fleet", event.c.fleet, event.c.sequence)
 sa.Index("ix_event_subject", event.c.subject, event.c.sequence)
 sa.Index("ix_event_kind", event.c.kind, event.c.sequence)
 
+# No foreign key: that an event was taken out is to be seen.
+event_seal = sa.Table(
+    "event_seal",
+    metadata,
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False, comment="place in the chain"),
+    sa.Column("event", sa.BigInteger, nullable=False, unique=True, comment="its sequence"),
+    sa.Column("digest", sa.LargeBinary, nullable=False, comment="SHA-256 of the one before it and the event"),
+)
+
 # One row: who leads holds an advisory lock; the number tells its effects from those of whoever led before.
 leader = sa.Table(
     "leader",

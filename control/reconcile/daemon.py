@@ -18,6 +18,7 @@ from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.cloud.port import Cloud
 from control.cloud.ssh.cloud import OwnMachines
 from control.db.agent_keys import PostgresAgentKeys
+from control.db.audit_seals import SEALS_S, PostgresAuditSeals
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.db.errors import DatabaseUnavailableError
@@ -125,6 +126,8 @@ class Daemon:
         )  # fmt: skip
         reconciler, watch = Reconciler(self._ports(made, keys)), AlertWatch(self._database, _now)
         alerts = Chore("alerts", watch.step, ALERTS_S, ALERTS_S)
+        seals = Chore("seals of events", PostgresAuditSeals(self._database).seal, SEALS_S)
+        seals.begin()
         if not self._settings.once_s:
             alerts.begin()  # also while it stands by: a leader that hangs is among what there is to tell
         try:
@@ -136,6 +139,7 @@ class Daemon:
             return outcome
         finally:
             alerts.end()
+            seals.end()
             await asyncio.to_thread(made.effects.close)
             self._leader.resign()
 

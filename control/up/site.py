@@ -13,6 +13,7 @@ from control.alerts.watch import ALERTS_S, AlertWatch
 from control.chore import Chore
 from control.cloud.local.cloud import LocalCloud
 from control.db.agent_keys import PostgresAgentKeys
+from control.db.audit_seals import SEALS_S, PostgresAuditSeals
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.demand.desk import DemandDesk
@@ -104,6 +105,8 @@ async def keep_up(
     made.publisher.tell_demand_to(desk.address)
     alerts = Chore("alerts", AlertWatch(site.database, _now).step, ALERTS_S, ALERTS_S)
     alerts.begin()
+    seals = Chore("seals of events", PostgresAuditSeals(site.database).seal, SEALS_S)
+    seals.begin()
     tasks = [asyncio.create_task(work) for work in (run(loop, hub), desk.run(), _keep_gateway(site, gateway))]
     stopped = asyncio.create_task(stop.wait())
     try:
@@ -112,6 +115,7 @@ async def keep_up(
             task.result()  # a loop that broke is a bug: it is raised after everything has ended
     finally:
         alerts.end()
+        seals.end()
         for task in (*tasks, stopped):
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

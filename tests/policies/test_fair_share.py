@@ -13,8 +13,8 @@ from policies.fair_order import Account
 RATE = 100.0
 """Units per second of the class."""
 MOST_S = 10.0
-WARM_UP_S = 60.0
-SPAN_S = 400.0
+WARM_UP_S = 40.0
+SPAN_S = 200.0
 
 
 @dataclass(frozen=True)
