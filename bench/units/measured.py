@@ -80,9 +80,9 @@ def profiled_times(model: str, gpus: int, prefill_share: int, decode_share: int,
     batches as long a time for each token more as the last ones took.
     """
     batches = np.arange(1.0, LARGEST_BATCH + 1)
-    prefill = _between(profile()[model, gpus, "prefill"], prefill_share, batches, lengths.prompt)
+    prefill = between(profile()[model, gpus, "prefill"], prefill_share, batches, lengths.prompt)
     context = lengths.prompt + lengths.output / 2
-    decode = _between(profile()[model, gpus, "decode"], decode_share, batches, context)
+    decode = between(profile()[model, gpus, "decode"], decode_share, batches, context)
     spec, card = model_of(model), load_gpus()["A100-80"]
     bandwidth = gpus * card.hbm_bytes_per_s
     kv = spec.layers * spec.kv_bytes_per_token_per_layer
@@ -90,7 +90,7 @@ def profiled_times(model: str, gpus: int, prefill_share: int, decode_share: int,
     return JobTimes(prefill, decode, np.minimum(reads, 1.0), np.minimum(spec.weight_bytes / bandwidth / prefill, 1.0))
 
 
-def _between(steps: Steps, share: int, batches: Floats, length: float) -> Floats:
+def between(steps: Steps, share: int, batches: Floats, length: float) -> Floats:
     """(batches,) seconds at one share and length."""
     table = steps.seconds[SHARES.index(share)]
     at_length = np.full(len(steps.batches), np.nan)
