@@ -130,6 +130,12 @@ class ModelRouter:
         members = tuple([self._pick(place, ways.skipped[place]) for place in ways.places[key]])
         return ChosenRoute(tier.options[key].route, members)
 
+    def next_of(self, place: Place, unusable: Collection[str] = _NOBODY) -> RoutedInstance | None:
+        """The next in turn of those who do a leg's work in its zone; None: nobody there can be used."""
+        picks = self._picks.get(place)
+        chosen = None if picks is None else picks.pick(frozenset(unusable).intersection(picks.weights))
+        return None if chosen is None else self._members[chosen]
+
     def can_choose(self, unusable: Collection[str] = _NOBODY) -> bool:
         """Tell whether `choose` finds a way."""
         return self._ways(unusable).tier >= 0

@@ -11,9 +11,11 @@ import uvloop
 
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
+from agents.echo.given_rows import GivenRowsTaker
 from agents.echo.scheduler import EchoScheduler, EchoSettings
 from agents.scheduler.instance_file import BadInstanceFileError, read_instance_file
 from agents.tracing.json_lines import log_json_lines
+from agents.transfer.errors import TransferError
 
 
 def _arguments() -> argparse.Namespace:
@@ -22,6 +24,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--instance", type=Path, help="file of a node's executor, in place of --bind and --allow")
     parser.add_argument("--key", type=Path, help="key file; made when it does not exist", required=True)
     parser.add_argument("--allow", action="append", default=[], metavar="NAME=PUBLIC_KEY")
+    parser.add_argument("--sidecar", help="of this node, by its name: requests may come with rows of encoders")
     for field in fields(EchoSettings):
         parser.add_argument(
             f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default, dest=field.name
@@ -41,7 +44,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
         bind, allowed = given.bind, given.gateways
         blocks = min(sum(node.kv_blocks for node in stage) for stage in given.layout.stages)
         settings = replace(settings, kv_blocks=blocks, block_tokens=given.layout.block_tokens)
-    scheduler = EchoScheduler(bind, keys, allowed, settings)
+    rows = GivenRowsTaker(arguments.sidecar) if arguments.sidecar else None
+    scheduler = EchoScheduler(bind, keys, allowed, settings, rows=rows)
     where = {"endpoint": scheduler.endpoint, "stages": scheduler.endpoint, "public_key": keys.public}
     print(json.dumps(where), flush=True)
     stop = asyncio.Event()
@@ -55,5 +59,5 @@ if __name__ == "__main__":
     log_json_lines()
     try:
         uvloop.run(_serve(_arguments()))
-    except (BadKeyError, BadInstanceFileError, OSError, ValueError) as error:
+    except (BadKeyError, BadInstanceFileError, OSError, TransferError, ValueError) as error:
         raise SystemExit(f"echo: {error}") from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
+from agents.echo.given_rows import GivenRowsError, GivenRowsTaker
 from agents.echo.sequence import EchoSequence
 from agents.gateways import Gateways
 from agents.messages.to_gateway import (
@@ -48,7 +49,12 @@ class EchoScheduler:
         allowed: Mapping[str, str],
         settings: EchoSettings | None = None,
         channel: ChannelSettings | None = None,
+        rows: GivenRowsTaker | None = None,
     ) -> None:
+        """`rows`: takes those that come with requests; None: requests may come with none. Raises OSError when the
+        address is taken."""
+        self._rows = rows
+        self._taking: dict[tuple[bytes, int], asyncio.Task[None]] = {}
         self.fail_next: deque[Failure] = deque()
         self._settings = settings or EchoSettings()
         self.calls: deque[Generate] = deque(maxlen=self._settings.calls_kept)
@@ -73,6 +79,7 @@ class EchoScheduler:
             room=max(0, self._settings.max_waiting - len(self._waiting)),
             places=0 if self._waiting else self._settings.max_running - len(self._running),
             obeys_rules=True,  # it chooses nothing: the only token that it knows is the one that the prompt has next
+            takes_rows=0 if self._rows is None else 1,
         )
 
     @property
@@ -83,6 +90,10 @@ class EchoScheduler:
         self._gateways.close()
         self._running.clear()
         self._waiting.clear()
+        for task in self._taking.values():
+            task.cancel()
+        if self._rows is not None:
+            self._rows.close()
 
     def cancel(self, gateway: Peer, attempt: int) -> None:
         self._release((gateway.connection, attempt))
@@ -91,7 +102,7 @@ class EchoScheduler:
         self._state = SchedulerState.DRAINING
 
     def leave(self, gateway: Peer) -> None:
-        for key in [key for key in (*self._running, *self._waiting) if key[0] == gateway.connection]:
+        for key in [key for key in (*self._running, *self._waiting, *self._taking) if key[0] == gateway.connection]:
             self._release(key)
 
     def beat(self) -> None:
@@ -104,6 +115,8 @@ class EchoScheduler:
             self._refuse(sequence, self.fail_next.popleft(), "told to fail")
         elif self._state is SchedulerState.DRAINING:
             self._refuse(sequence, Failure.DRAINING, "takes no new request")
+        elif request.given and self._rows is None:
+            self._refuse(sequence, Failure.UNSUPPORTED, "takes no rows of other components")
         elif sequence.kv_blocks > self._settings.kv_blocks:
             self._refuse(sequence, Failure.TOO_LONG, f"needs {sequence.kv_blocks} KV blocks of {self.status.kv_blocks}")
         elif not self.status.room:
@@ -112,9 +125,23 @@ class EchoScheduler:
             # Legs after it do not wait for its result: at a later step it could have been cancelled, as if not needed.
             self._gateways.send(gateway, Finished(request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens))
             self._wake()
+        elif request.given and self._rows is not None:
+            key = gateway.connection, request.attempt
+            self._taking[key] = self._loop.create_task(self._begin(key, sequence, self._rows))
         else:
             self._waiting[gateway.connection, request.attempt] = sequence
             self._wake()
+
+    async def _begin(self, key: tuple[bytes, int], sequence: EchoSequence, rows: GivenRowsTaker) -> None:
+        """Let it wait for its turn once its rows are here."""
+        try:
+            await rows.take(sequence.request)
+        except GivenRowsError as error:
+            self._refuse(sequence, Failure.HAND_OFF, str(error))
+        else:
+            self._waiting[key] = sequence
+            self._wake()
+        self._taking.pop(key, None)
 
     def _wake(self) -> None:
         if not self._is_stepping:
@@ -154,6 +181,9 @@ class EchoScheduler:
             self._running[key] = self._waiting.pop(key)
 
     def _release(self, key: tuple[bytes, int]) -> None:
+        taking = self._taking.pop(key, None)
+        if taking is not None:
+            taking.cancel()
         self._waiting.pop(key, None)
         sequence = self._running.pop(key, None)
         if sequence is not None:

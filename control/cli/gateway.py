@@ -19,6 +19,13 @@ def gateway(
             help="Host that pictures of requests may be fetched from, over HTTPS (repeat; .example.org: all below it).",
         ),
     ] = None,
+    preprocessor_interface: Annotated[
+        str,
+        typer.Option(help="This machine's address, by which nodes of encoders pull pictures and sounds from it."),
+    ] = "127.0.0.1",
+    preprocessor_slab_mib: Annotated[
+        int, typer.Option(min=8, help="Shared memory for pictures and sounds that are not pulled yet.")
+    ] = 256,
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
 ) -> None:
@@ -38,4 +45,9 @@ def gateway(
     tls = tls_files(tls_cert, tls_key)
     own = DaemonHome.below(home())
     own.keys("gateway")
-    run(host, port, own.table, own.gateway_key, GatewaySettings(image_hosts=tuple(image_host or ())), tls)
+    settings = GatewaySettings(
+        image_hosts=tuple(image_host or ()),
+        preprocessor_interface=preprocessor_interface,
+        preprocessor_slab_mib=preprocessor_slab_mib,
+    )
+    run(host, port, own.table, own.gateway_key, settings, tls)

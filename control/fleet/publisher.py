@@ -77,7 +77,7 @@ class Publisher:
         for longest."""
         claims: dict[str, str] = {}
         for fleet, routing in self._routings.items():  # in the order in which they came
-            for name in routing.models:
+            for name in (*routing.models, *(app.name for app in routing.apps)):
                 claims.setdefault(name, fleet)
         return claims
 
@@ -113,7 +113,13 @@ class Publisher:
         members = sorted({member.id for model in models for member in model.routing.members})
         executors = {instance: at for instance, _, at in there}
         addresses = {member: _address(member, executors) for member in members}
-        table = Published(version, addresses, models, self._access, self._demand_desk)
+        apps = tuple(
+            app
+            for fleet, routing in sorted(self._routings.items())
+            for app in routing.apps
+            if claims.get(app.name) == fleet and all(claims.get(name) == fleet for name in app.types.values())
+        )
+        table = Published(version, addresses, models, self._access, self._demand_desk, apps)
         if table != self._last:
             self._last = replace(table, version=version + 1)
             write_published(self._path, self._last)

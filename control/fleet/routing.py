@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from agents.channels.address import Address
 from agents.messages.bounds import MAX_TOP_LOGPROBS
 from control.diff.target import Column, Target
-from control.gateway.published import Hold, PublishedModel
+from control.gateway.published import Hold, MediaTerms, PublishedModel
+from control.gateway.published_app import ServedApp
 from control.hub.gang import Gang, GangExecutor, placed_gang
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
@@ -47,6 +48,8 @@ class GatewayModel:
     objective: Slo | None = None
     policy: str = "wrr-v1"
     """A key of `ROUTING_POLICIES`."""
+    media: MediaTerms | None = None
+    """What it takes beside text; None: nothing."""
 
 
 def gateway_model(
@@ -87,6 +90,8 @@ class Routing:
     """(work class, template) → how long prompts take; None: not known."""
     rates: Callable[[ServingTemplate], Rates] = lambda _: {}
     """What each executor of a template sustains, where several may do the same work and not equally fast."""
+    apps: tuple[ServedApp, ...] = ()
+    """Apps whose request types some of the models serve."""
 
     def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[PublishedModel, ...]:
         """Return the models as gateways serve them; one without instances is there and refused. `ready`: instance, what
@@ -111,6 +116,7 @@ class Routing:
                     max_prompt_tokens=model.max_prompt_tokens,
                     longer=model.longer,
                     prompt_room_tokens=self._room(routed.id, there, prompting),
+                    media=model.media,
                 )
             )
         return tuple(served)

@@ -11,6 +11,7 @@ from control.gateway.settings import GatewaySettings
 from control.tls_files import TlsFilesError, tls_files
 
 _TUNABLE = ("header_timeout_s", "body_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s", "hold_comment_s")
+_PREPROCESSOR = ("preprocessor_interface", "preprocessor_slab_mib")
 _CHANNEL = ("heartbeat_s", "lost_after_s")
 
 
@@ -31,12 +32,17 @@ def main() -> None:
     parser.add_argument("--image-host", action="append", default=[], metavar="HOST", help=fetched)
     parser.add_argument("--tls-cert", type=Path, help="certificate chain, PEM: serve HTTPS")
     parser.add_argument("--tls-key", type=Path, help="its private key, PEM")
+    interface = "address of this machine, by which nodes of encoders pull pictures and sounds from it"
+    parser.add_argument("--preprocessor-interface", default=defaults.preprocessor_interface, help=interface)
+    slab = "shared memory for pictures and sounds that are not pulled yet"
+    parser.add_argument("--preprocessor-slab-mib", type=int, default=defaults.preprocessor_slab_mib, help=slab)
     given = parser.parse_args()
     log_json_lines()
     channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
     interval_s = min(max(1, given.metering_interval_s), 3600)
     tuned = {name: getattr(given, name) for name in _TUNABLE}
     hosts = tuple(given.image_host)
+    tuned |= {name: getattr(given, name) for name in _PREPROCESSOR}
     settings = replace(defaults, channel=channel, metering_interval_s=interval_s, image_hosts=hosts, **tuned)
     try:
         tls = tls_files(given.tls_cert, given.tls_key)

@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
+import msgspec
+
 from agents.messages.to_gateway import FinishReason
 from control.gateway.api_error import ApiError
 from control.gateway.call import Call, News
@@ -73,6 +75,22 @@ class Answer:
                 break
         self._tokens += count
         return Piece(text, tuple(news.ids[:count]), tuple(news.logprobs[:count]))
+
+
+class TaskAnswer(Answer):
+    """What the code of a task makes of the decoder's text, which comes at once."""
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """See `Answer.pieces`. Raises ApiError where the code fails, too."""
+        made = [piece async for piece in super().pieces()]
+        text = "".join(piece.text for piece in made)
+        task, route = self._call.asked.task, self._call.route
+        assert task is not None  # noqa: S101 - whose answer this is
+        assert route is not None  # noqa: S101 - it was sent somewhere
+        answer = await task.app.answer(task.graphs[route.id], text)
+        shown = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+        ids = tuple(token for piece in made for token in piece.ids)
+        yield Piece(shown, ids, tuple(each for piece in made for each in piece.logprobs))
 
 
 async def merged(answers: list[Answer]) -> AsyncGenerator[tuple[int, Piece | None], None]:

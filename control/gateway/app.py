@@ -24,13 +24,14 @@ from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
 from control.gateway.generation_params import Conversation
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
 from control.gateway.metrics import GatewayMetrics
-from control.gateway.model_object import model_object
+from control.gateway.model_object import app_object, model_object
 from control.gateway.parsed_chat_reply import chat_reply
 from control.gateway.response_body import ResponseBody
 from control.gateway.response_reply import ResponseReply
 from control.gateway.response_request import params_of
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
+from control.gateway.tasks.apps import Apps
 from control.gateway.tokenizing import detokenize, tokenize
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class GatewayApp:
         self,
         settings: GatewaySettings,
         dispatcher: Dispatcher,
+        apps: Apps,
         table: TableKeeper,
         generation: Generation,
         metrics: GatewayMetrics,
@@ -53,6 +55,7 @@ class GatewayApp:
     ) -> None:
         self.settings = settings
         self._dispatcher = dispatcher
+        self._apps = apps
         self._table = table
         self._metrics = metrics
         self._generation = generation
@@ -164,16 +167,18 @@ class GatewayApp:
 
     async def _models(self, exchange: HttpExchange, _scope: Scope) -> None:
         models = self._dispatcher.models
-        parts = {model.served.longer for model in models.values()}
+        parts = self._apps.parts.union(model.served.longer for model in models.values())
         data = [model_object(model) for model in models.values() if model.id not in parts]
+        data += [found for entry in self._apps.entries.values() if (found := app_object(entry)) is not None]
         await self._say(exchange, 200, {"object": "list", "data": data})
 
     async def _model(self, exchange: HttpExchange, scope: Scope) -> None:
         name = scope["path"].removeprefix("/v1/models/")
-        model = self._dispatcher.models.get(name)
-        if model is None:
-            raise unknown_model(name, self._dispatcher.models)
-        await self._say(exchange, 200, model_object(model))
+        model, app = self._dispatcher.models.get(name), self._apps.entries.get(name)
+        found = model_object(model) if model is not None else None if app is None else app_object(app)
+        if found is None or name in self._apps.parts:
+            raise unknown_model(name, [*self._dispatcher.models.keys() - self._apps.parts, *self._apps.entries])
+        await self._say(exchange, 200, found)
 
     async def _health(self, exchange: HttpExchange, _scope: Scope) -> None:
         """The process answers."""

@@ -2,14 +2,18 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from agents.messages.component_work import PromptRows
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Sampling
 from control.gateway.api_error import ApiError
 from policies.fair_order import Account
 from policies.priority import Priority
 from policies.routing_table import RoutedRoute
+
+if TYPE_CHECKING:
+    from control.gateway.tasks.task_call import TaskCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class GenerationRequest:
     """Its client asked for rules of sampling that instances of the release before would read over."""
     cache_salt: str = ""
     """As of `Generate`."""
+    task: "TaskCall | None" = None
+    """Of an app: what it asks of executors beside its decoder."""
 
 
 class News(NamedTuple):
@@ -65,9 +71,17 @@ class Call:
         self.cached_prompt_tokens = 0
         self.route: RoutedRoute | None = None
         """Route of the latest attempt."""
+        self.rows: dict[int, PromptRows] = {}
+        """Where rows lie that encoders have made of its parts, and its decoder has not been sent yet."""
         self._read = 0
         self._logprobs: list[TokenLogprobs] = []
         self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def given(self) -> tuple[PromptRows, ...]:
+        """Rows as the decoder is sent them: in the order of the prompt, those without a place there last."""
+        ends = len(self.asked.prompt)
+        return tuple(sorted(self.rows.values(), key=lambda each: ends if each.position is None else each.position))
 
     def deliver(self, ids: list[int], logprobs: list[TokenLogprobs]) -> None:
         """Tokens in order, each once."""

@@ -107,7 +107,7 @@ def _message(message: Message, index: int, media: list[MediaPart]) -> ChatMessag
         raise bad_request(f"`messages[{index}].tool_calls`: only an assistant calls tools", "messages")
     shown: ChatMessage = {
         "role": "system" if message.role == "developer" else message.role,
-        "content": _text(message, index, media),
+        "content": _content(message, index, media),
     }
     if message.name is not None:
         shown["name"] = message.name
@@ -136,15 +136,19 @@ def _call(call: Called, where: str) -> dict[str, Any]:
     return {"type": "function", "function": function} | ({} if call.id is None else {"id": call.id})
 
 
-def _text(message: Message, index: int, media: list[MediaPart]) -> str:
-    """Parts of text are one text; others go to `media`. Raises ApiError."""
+def _content(message: Message, index: int, media: list[MediaPart]) -> str | list[dict[str, str]]:
+    """One text, or, where there are pictures or sounds, the parts in their order as templates know them; those are
+    added to `media`. Raises ApiError."""
     if message.content is None or isinstance(message.content, str):
         return message.content or ""
-    texts = []
+    shown: list[dict[str, str]] = []
     for number, part in enumerate(message.content):
         found = media_part(part, f"messages[{index}].content[{number}]")
         if found is None:
-            texts.append(part.text or "")
+            shown.append({"type": "text", "text": part.text or ""})
         else:
+            shown.append({"type": found.modality.value})
             media.append(found)
-    return "".join(texts)
+    if all(part["type"] == "text" for part in shown):
+        return "".join(part["text"] for part in shown)
+    return shown

@@ -3,8 +3,9 @@
 Theory of operation: a call has at most one attempt at a time. Whatever ends an attempt without a result (the link is
 lost, the scheduler reports a failure, tokens are missing) removes it first, so that late messages of it meet nobody,
 and then dispatches the call again behind the tokens that it has. A call of a model under `slack-v1` waits in a queue of
-the model, which binds it to instances. Another that no instance can take is parked, and tried again, oldest first, when
-one becomes usable or says that it has room (`policies.room`).
+the model, which binds it to instances. A call of an app has its pictures and sounds encoded first (`Encoding`), and
+again when its decoder is lost. Another that no instance can take is parked, and tried again, oldest first, when one
+becomes usable or says that it has room (`policies.room`).
 """
 
 import asyncio
@@ -16,26 +17,27 @@ from itertools import count
 
 from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
+from agents.messages.component_work import Encoded
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
 from agents.messages.to_scheduler import Cancel, LogitRules
 from agents.tracing.trace_parent import trace_id
 from control.gateway.api_error import bad_request, given_up, late_refused, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
+from control.gateway.encoding import Encoding, placement
 from control.gateway.instance_link import InstanceLink
-from control.gateway.leg_parts import LegPart
+from control.gateway.leg_parts import LegPart, writing_part
+from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
+from control.gateway.parking import Parking
 from control.gateway.published import Published
 from control.gateway.settings import GatewaySettings
-from control.gateway.slack_queue import SlackQueue
+from control.gateway.slack_queues import SlackQueues
 from policies.routing import ChosenRoute
 from policies.routing_table import RoutedInstance
 
 _log = logging.getLogger(__name__)
-
-_RETRY_S = 0.1
-"""A call is tried again so soon where instances are open, but have all failed it just now."""
 
 _BUSY = {Failure.OVERLOADED, Failure.DRAINING, Failure.UNKNOWN_MODEL}
 """Not the request's fault, nor a loss: it never began there."""
@@ -47,6 +49,7 @@ class Dispatcher:
         keys: KeyPair,
         settings: GatewaySettings,
         metrics: GatewayMetrics,
+        preprocessor: Preprocessor,
         refreshed: Callable[[Mapping[str, ModelEntry]], None],
     ) -> None:
         """`refreshed` is told the models whenever what can be used of them has changed."""
@@ -60,16 +63,14 @@ class Dispatcher:
         self._retired: set[InstanceLink] = set()
         self._by_link: dict[InstanceLink, dict[int, Attempt]] = {}
         self._by_call: dict[Call, Attempt] = {}
-        self._queues: dict[str, SlackQueue] = {}
-        """By model, of those under `slack-v1`."""
-        self._queues_of: dict[str, list[SlackQueue]] = {}
-        """The same by instance."""
+        self._queues = SlackQueues(self, settings.resume_wait_s)
         self._full: frozenset[str] = frozenset()
         """Instances that can be used, but take nothing more for now."""
-        self._parked: dict[str, dict[Call, asyncio.TimerHandle]] = {}
-        """Calls that wait, by model, who waits longest first."""
-        self._parked_until_s: dict[Call, float] = {}
+        self._parking = Parking(settings.resume_wait_s, self._dispatch, self._is_open)
         self._ids = count(1)
+        links = self._links.__getitem__
+        about = links, self._note_loss, self._note_use, self._close_if_idle
+        self._encoding = Encoding(preprocessor, self._ids, *about)
         metrics.parked_calls.set_function(self._count_waiting)
 
     def update(self, published: Published, models: dict[str, ModelEntry]) -> None:
@@ -86,25 +87,10 @@ class Dispatcher:
                 self._links[instance] = link
                 self._by_link[link] = {}
         self.models = models
-        left = self._update_queues()
+        left = self._queues.update(models)
         self._refresh()
         for call in left:
             self._dispatch(call)
-
-    def _update_queues(self) -> list[Call]:
-        """Have a queue for each model under `slack-v1`; calls that wait in another are to be dispatched anew."""
-        models = {name: model for name, model in self.models.items() if model.is_by_slack}
-        left = [call for name in self._queues.keys() - models.keys() for call in self._queues.pop(name).take_all()]
-        self._queues_of = {}
-        for name, model in models.items():
-            queue = self._queues.get(name)
-            if queue is None:
-                queue = self._queues[name] = SlackQueue(model, self, self._settings.resume_wait_s)
-            else:
-                queue.update(model)
-            for member in model.served.routing.members:
-                self._queues_of.setdefault(member.id, []).append(queue)
-        return left
 
     def bind(self, call: Call, chosen: ChosenRoute, predicted_s: float) -> None:
         first = self._links[chosen.members[0].id]
@@ -141,19 +127,18 @@ class Dispatcher:
 
     def cancel(self, call: Call) -> None:
         """Free whatever is held for it anywhere."""
-        self._unpark(call)
-        self._parked_until_s.pop(call, None)
-        if call.asked.model in self._queues:
-            self._queues[call.asked.model].leave(call)
+        self._parking.forget(call)
+        self._encoding.cancel(call)
+        self._queues.leave(call)
         attempt = self._by_call.get(call)
         if attempt is not None:
             self._drop(attempt)
 
     def close(self) -> None:
-        for call in [*self._by_call, *(call for parked in self._parked.values() for call in parked)]:
+        for call in [*self._by_call, *self._parking]:
             self.cancel(call)
-        for queue in self._queues.values():
-            queue.take_all()
+        self._encoding.close()
+        self._queues.update({})
         for link in (*self._links.values(), *self._retired):
             link.close()
 
@@ -174,10 +159,11 @@ class Dispatcher:
             self._note(link)
 
     def lost(self, link: InstanceLink, reason: str) -> None:
+        self._encoding.lose(link, reason)
         for attempt in list(self._by_link.get(link, {}).values()):
             self._lose(attempt, link, "lost", reason)
 
-    def heard(self, link: InstanceLink, message: Tokens | Finished | Failed) -> None:
+    def heard(self, link: InstanceLink, message: Tokens | Finished | Failed | Encoded) -> None:
         if isinstance(message, Tokens):
             attempts = self._by_link.get(link, {})
             for run in message.runs:
@@ -191,7 +177,9 @@ class Dispatcher:
                     self._settle(attempt, link)
             return
         attempt = self._by_link.get(link, {}).get(message.attempt)
-        if attempt is None:
+        if attempt is None or isinstance(message, Encoded):
+            if not isinstance(message, Finished):
+                self._encoding.heard(link, message)
             return
         if isinstance(message, Finished):
             attempt.call.cached_prompt_tokens = max(attempt.call.cached_prompt_tokens, message.cached_prompt_tokens)
@@ -222,7 +210,7 @@ class Dispatcher:
         if len(call.generated) >= call.asked.max_tokens:  # only the word that it is over was lost
             call.finish(FinishReason.LENGTH)
             return
-        queue, model = self._queues.get(call.asked.model), self.models.get(call.asked.model)
+        queue, model = self._queues.by_model.get(call.asked.model), self.models.get(call.asked.model)
         if queue is not None:
             queue.join(call)
             return
@@ -231,10 +219,35 @@ class Dispatcher:
             chosen = model.router.choose(closed, call.asked.request)
             if chosen is None:
                 break
-            if self._send(call, chosen, model.parts[chosen.route.id]):
-                self._parked_until_s.pop(call, None)
+            if self._begin(call, model, chosen):
+                self._parking.sent(call)
                 return
-        self._park(call)
+        self._parking.park(call)
+
+    def _begin(self, call: Call, model: ModelEntry, chosen: ChosenRoute) -> bool:
+        """Send it, or have its parts encoded first; False: somebody of the route does not take it, and is avoided."""
+        task = call.asked.task
+        if task is None:
+            return self._send(call, chosen, model.parts[chosen.route.id])
+        graph = task.graphs.get(chosen.route.id)
+        if graph is None:
+            call.finish(unavailable(f"`{task.app.served.name}` has no executors for this request's route"))
+            return True
+        writer = chosen.members[graph.leg]
+        takers = self._links[writer.id].takes_rows
+        if graph.encodes and not takers:
+            _log.warning("instance %s takes no rows of encoders: it is of another release, or engine", writer.id)
+            call.avoided.add(writer.id)
+            return False
+        if placed := placement(call, graph, model, chosen, takers):
+            self._encoding.begin(call, placed, self._dispatch)
+            return True
+        return self._send(call, ChosenRoute(chosen.route, (writer,)), (writing_part(chosen.route, graph.leg),))
+
+    def _note_use(self, link: InstanceLink) -> None:
+        link.room.use()
+        self._note_room(link)
+        self._note(link)
 
     def _send(self, call: Call, chosen: ChosenRoute, parts: Sequence[LegPart]) -> bool:
         """Begin an attempt; True when it is under way, or the call has ended."""
@@ -257,9 +270,7 @@ class Dispatcher:
         for part, (leg, link) in zip(parts, legs, strict=True):
             try:
                 link.send(part.task(call, leg, [each for _, each in legs], hand_offs, deadline_s))
-                link.room.use()
-                self._note_room(link)
-                self._note(link)
+                self._note_use(link)
             except MessageTooBigError as error:
                 self._drop(attempt)
                 call.finish(bad_request(f"The request is too big for an instance: {error}", code="request_too_big"))
@@ -276,6 +287,16 @@ class Dispatcher:
         """The attempt is over without a result: go on elsewhere."""
         call = attempt.call
         self._drop(attempt)
+        call.rows.clear()  # taken there, or soon gone: they are made again, or found where they are kept
+        # Of a hand-off either end may be at fault.
+        others = [each for each in attempt.links.values() if each is not link] if cause == Failure.HAND_OFF else []
+        self._note_loss(call, link, cause, reason, others)
+        self._dispatch(call)
+
+    def _note_loss(
+        self, call: Call, link: InstanceLink, cause: str, reason: str, others: Iterable[InstanceLink] = ()
+    ) -> None:
+        """`others`: who may be at fault, too. Ends the call where it has lost too many."""
         about = {"request": call.asked.request, "instance": link.instance, "trace": trace_id(call.asked.trace)}
         _log.warning("lost: %s; %d tokens sent", reason, len(call.generated), extra=about)
         self._metrics.resumptions.labels(call.asked.model, cause).inc()
@@ -283,15 +304,13 @@ class Dispatcher:
             link.room.refuse()
             self._note_room(link)
         else:
-            suspects = attempt.links.values() if cause == Failure.HAND_OFF else (link,)  # either end's fault
-            for each in suspects:
+            for each in (link, *others):
                 call.avoided.add(each.instance)
                 self._rest(each)
         call.losses += cause not in _BUSY
         if call.losses > self._settings.max_resumptions:
-            call.finish(unavailable(f"The request failed on {call.losses} instances in a row; the last said: {reason}"))
-        else:
-            self._dispatch(call)
+            why = f"The request failed on {call.losses} instances in a row; the last said: {reason}"
+            call.finish(unavailable(why))
 
     def _drop(self, attempt: Attempt) -> None:
         """Forget an attempt; legs that still hold something free it."""
@@ -310,33 +329,12 @@ class Dispatcher:
             self._close_if_idle(link)
             self._note(link)
 
-    def _park(self, call: Call) -> None:
-        now_s = self._loop.time()
-        until_s = self._parked_until_s.setdefault(call, now_s + self._settings.resume_wait_s)
-        if now_s >= until_s:
-            del self._parked_until_s[call]
-            call.finish(unavailable(f"No instance of `{call.asked.model}` can take the request now"))
-            return
-        call.avoided.clear()
-        model = self.models.get(call.asked.model)
-        again_s = min(until_s, now_s + _RETRY_S) if model is not None and model.is_open else until_s
-        parked = self._parked.setdefault(call.asked.model, {})
-        parked[call] = self._loop.call_at(again_s, self._retry, call)
-
-    def _retry(self, call: Call) -> None:
-        self._unpark(call)
-        self._dispatch(call)
-
-    def _unpark(self, call: Call) -> None:
-        parked = self._parked.get(call.asked.model, {})
-        handle = parked.pop(call, None)
-        if handle is not None:
-            handle.cancel()
-            if not parked:
-                del self._parked[call.asked.model]
-
     def _count_waiting(self) -> int:
-        return sum(map(len, self._parked.values())) + sum(map(len, self._queues.values()))
+        return len(self._parking) + len(self._queues)
+
+    def _is_open(self, name: str) -> bool:
+        model = self.models.get(name)
+        return model is not None and model.is_open
 
     def _refresh(self) -> None:
         """Tell models what can be used, and try parked calls on it."""
@@ -346,7 +344,7 @@ class Dispatcher:
             model.take_usable(usable, self._full)
         for link in self._links.values():
             self._note(link)
-        self._wake()
+        self._parking.wake()
         self._refreshed(self.models)
 
     def _note_room(self, link: InstanceLink) -> None:
@@ -358,15 +356,12 @@ class Dispatcher:
         for model in self.models.values():
             model.take_full(self._full)
         if not is_full:
-            self._wake()
+            self._parking.wake()
 
     def _note(self, link: InstanceLink) -> None:
         """Tell queues what it could take now."""
-        queues = self._queues_of.get(link.instance)
-        if queues is not None and self._links.get(link.instance) is link:
-            state = link.state(len(self._by_link[link]))
-            for queue in queues:
-                queue.note(link.instance, state)
+        if self._links.get(link.instance) is link:
+            self._queues.note(link.instance, lambda: link.state(len(self._by_link[link])))
 
     def _note_begun(self, attempt: Attempt) -> None:
         """Its prompt is computed."""
@@ -387,17 +382,8 @@ class Dispatcher:
         link.is_resting = False
         self._note(link)
 
-    def _wake(self) -> None:
-        """Try parked calls of models that are open, each once."""
-        for model in list(self._parked):
-            entry, parked = self.models.get(model), self._parked[model]
-            for _ in range(len(parked)):
-                if entry is None or not entry.is_open or not parked:
-                    break
-                self._retry(next(iter(parked)))
-
     def _close_if_idle(self, link: InstanceLink) -> None:
-        if link in self._retired and not self._by_link.get(link):
+        if link in self._retired and not self._by_link.get(link) and not self._encoding.held(link):
             self._retired.discard(link)
             self._by_link.pop(link, None)
             self._loop.call_soon(link.close)  # not from within its own event

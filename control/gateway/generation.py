@@ -10,7 +10,7 @@ from math import inf
 
 from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
-from control.gateway.answer import Answer, merged
+from control.gateway.answer import Answer, TaskAnswer, merged
 from control.gateway.api_error import LATE_REFUSED, ApiError, client_left, over_capacity
 from control.gateway.call import Call, GenerationRequest
 from control.gateway.dispatcher import Dispatcher
@@ -26,6 +26,8 @@ from control.gateway.reply import Choice, Piece, Reply, Usage, error_event
 from control.gateway.request_accounts import Entry, RequestAccounts
 from control.gateway.service_tier import ServiceTier, granted_priority, tier_of
 from control.gateway.settings import GatewaySettings
+from control.gateway.tasks.apps import Apps
+from control.gateway.tasks.task_call import TaskCall
 from control.gateway.tokenizer import Tokenizer
 from control.gateway.wanted import WantedAnswer, wanted_answers
 from policies.fair_order import Account
@@ -88,6 +90,7 @@ class Generation:
         gate: Gate,
         accounts: RequestAccounts,
         intake: MediaIntake,
+        apps: Apps,
         settings: GatewaySettings,
         metrics: GatewayMetrics,
     ) -> None:
@@ -95,6 +98,7 @@ class Generation:
         self._gate = gate
         self._accounts = accounts
         self._intake = intake
+        self._apps = apps
         self._settings = settings
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
@@ -102,15 +106,17 @@ class Generation:
 
     async def serve(self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply) -> None:
         """Raises ApiError as long as nothing has been sent."""
-        started_s = time.monotonic()
+        started_s, name = time.monotonic(), params.model
+        params, of_app = self._apps.resolve(params)
         media = await self._intake.read(params, self._dispatcher.models)
-        wanted = await wanted_answers(params, self._dispatcher.models, media)
+        wanted = await wanted_answers(params, self._dispatcher.models, media, is_task=of_app is not None)
+        task = await self._apps.call(of_app, media, wanted[0])
         priority = granted_priority(params.service_tier, exchange.ceiling)
         entries, booked = self._book(wanted, exchange, priority)
         model = wanted[0].model
         reply = make_reply(
             exchange.request.removeprefix("req-"),
-            params.model,
+            name,
             int(time.time()),
             model.tokenizer,
             params.with_usage,
@@ -126,14 +132,15 @@ class Generation:
             charges = await self._turns(booked, entries, exchange, gone, events)
             was_held = [isinstance(each, QueuePlace) for each in booked]
             calls = [
-                Call(self._asked(params, exchange, one, started_s, priority, held))
+                Call(self._asked(params, exchange, one, started_s, priority, held, task))
                 for one, held in zip(wanted, was_held, strict=True)
             ]
             gone.add_done_callback(lambda _: self._end(calls, client_left()))
             streams = [one.model.tokenizer.open_stream(shows_special=reply.shows_special) for one in wanted]
             least = params.sampling.min_tokens
+            kind = Answer if task is None or task.is_plain else TaskAnswer
             answers = [
-                Answer(call, stream, params.stop, least, self._dispatcher, started_s)
+                kind(call, stream, params.stop, least, self._dispatcher, started_s)
                 for call, stream in zip(calls, streams, strict=True)
             ]
             deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, calls, _too_long())
@@ -188,6 +195,7 @@ class Generation:
         arrived_s: float,
         priority: Priority,
         was_held: bool,
+        task: TaskCall | None,
     ) -> GenerationRequest:
         max_tokens, model = wanted.max_tokens, wanted.model
         if was_held and params.max_tokens is None:  # who serves it now may have less room than its model's context
@@ -208,6 +216,7 @@ class Generation:
             was_held,
             wanted.must_obey,
             cache_salt_of(key, params.cache_salt),
+            task,
         )
 
     async def _turns(

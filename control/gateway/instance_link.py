@@ -28,7 +28,7 @@ class LinkOwner(Protocol):
     def changed(self, link: "InstanceLink") -> None:
         """It became usable, or ceased to be; or only its load changed."""
 
-    def heard(self, link: "InstanceLink", message: Tokens | Finished | Failed) -> None: ...
+    def heard(self, link: "InstanceLink", message: Tokens | Finished | Failed | Encoded) -> None: ...
 
     def lost(self, link: "InstanceLink", reason: str) -> None:
         """Whatever was under way there is lost."""
@@ -73,6 +73,11 @@ class InstanceLink:
             return of_earlier_release(self.instance)
         return without_grammars(self.instance) if rules.grammar and not status.obeys_grammars else None
 
+    @property
+    def takes_rows(self) -> int:
+        """How often it takes each tensor of rows that comes with a request; 0: it takes none."""
+        return 0 if self.status is None else self.status.takes_rows
+
     def state(self, held: int) -> MemberState:
         """What it could take now. `held`: what this gateway has there."""
         is_open = self.is_usable and not self.is_resting
@@ -116,7 +121,7 @@ class InstanceLink:
             self.room.tell(message.room)
             self.places.tell(message.places)
             self._owner.changed(self)
-        elif not isinstance(message, Stats | Encoded):  # a gateway does not ask for them
+        elif not isinstance(message, Stats):  # a gateway does not ask for them
             self._owner.heard(self, message)
 
     def down(self, reason: str) -> None:

@@ -40,7 +40,7 @@ class LegPart:
         return Generate(
             attempt=attempt,
             request=asked.request,
-            model=asked.model,
+            model=asked.model if asked.task is None else asked.task.app.served.name,
             prompt=asked.prompt,
             generated=tuple(call.generated),
             max_tokens=asked.max_tokens,
@@ -54,7 +54,13 @@ class LegPart:
             receives_from=peers(*self.receives_from),
             sends_to=peers(*self.sends_to),
             cache_salt=asked.cache_salt,
+            given=call.given,
         )
+
+
+def writing_part(route: RoutedRoute, leg: int) -> LegPart:
+    """The task of the decoder of an app: what it needs of other legs comes as rows, by reference."""
+    return LegPart(route.legs[leg].work_class, Leg.WHOLE, None, (), ())
 
 
 def leg_parts(route: RoutedRoute) -> tuple[LegPart, ...]:

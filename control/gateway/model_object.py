@@ -4,6 +4,7 @@ from math import inf
 
 from control.gateway.media.modality import read_modalities
 from control.gateway.model_entry import ModelEntry
+from control.gateway.tasks.app_entry import AppEntry
 from templates_lib.graphs.component import Modality
 
 _SECONDS_PER_HOUR = 3600.0
@@ -23,6 +24,18 @@ def model_object(model: ModelEntry) -> dict[str, object]:
         "context_tokens": model.served.context_tokens,
         "usd_per_million_tokens": usd_per_million_tokens(model),
     }
+
+
+def app_object(app: AppEntry) -> dict[str, object] | None:
+    """The app as its type with the shortest context has it, and what its types read; None: none of them is loaded."""
+    models = sorted(app.types.values(), key=lambda each: each.served.most_prompt_tokens)
+    if not models:
+        return None
+    read = {word for kind in app.types for word in kind.partition("-to-")[0].split("-")}
+    modalities = [each for each in Modality if each in read]
+    about = {"id": app.served.name, "input_modalities": modalities, "request_types": sorted(app.types)}
+    # The tightest context: whatever type a request is of, it is not refused for a length within it.
+    return model_object(models[0]) | about
 
 
 def usd_per_million_tokens(model: ModelEntry) -> float | None:

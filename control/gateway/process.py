@@ -24,6 +24,7 @@ from control.gateway.gate import Gate
 from control.gateway.generation import Generation
 from control.gateway.http_protocol import BoundedHttpProtocol
 from control.gateway.media.intake import MediaIntake
+from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.meter import Meter
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.published import Published
@@ -31,6 +32,7 @@ from control.gateway.reporter import Reporter
 from control.gateway.request_accounts import RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
+from control.gateway.tasks.apps import Apps
 from control.http_server import HttpServer
 from control.listener import listening, url_of
 from control.tls_files import TlsFiles
@@ -63,18 +65,21 @@ async def _serve(
     meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
     reporter = Reporter(keys, meter, settings.channel, metrics)
     gate = Gate(settings.max_wait_s, reporter.waits, metrics)
-    dispatcher = Dispatcher(keys, settings, metrics, gate.refresh)
+    preprocessor = Preprocessor(
+        ("--interface", settings.preprocessor_interface, "--slab-mib", str(settings.preprocessor_slab_mib))
+    )
+    dispatcher, apps = Dispatcher(keys, settings, metrics, preprocessor, gate.refresh), Apps()
 
     def taken(published: Published) -> None:
         meter.serve({(model.fleet, model.routing.id): metered_classes(model.routing) for model in published.models})
         reporter.report_to(published.demand_desk)
 
-    table = TableKeeper(path, dispatcher, metrics, taken)
+    table = TableKeeper(path, dispatcher, apps, metrics, taken)
     await table.look()
     intake = MediaIntake(settings.images, settings.sounds, _fetcher(settings))
-    generation = Generation(dispatcher, gate, RequestAccounts(meter), intake, settings, metrics)
+    generation = Generation(dispatcher, gate, RequestAccounts(meter), intake, apps, settings, metrics)
     config = uvicorn.Config(
-        GatewayApp(settings, dispatcher, table, generation, metrics, spans_of("medley-gateway")),
+        GatewayApp(settings, dispatcher, apps, table, generation, metrics, spans_of("medley-gateway")),
         http=BoundedHttpProtocol,
         ws="none",
         lifespan="off",
@@ -98,6 +103,8 @@ async def _serve(
         await asyncio.gather(*tasks, return_exceptions=True)
         intake.close()
         dispatcher.close()
+        apps.close()
+        await preprocessor.close()
 
 
 def _fetcher(settings: GatewaySettings) -> "ImageFetcher | None":

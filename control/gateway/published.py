@@ -12,6 +12,7 @@ from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
 from control.access.use_limits import NO_LIMITS, UseLimits
 from control.gateway.former_table import with_former_keys, with_routes
+from control.gateway.published_app import ServedApp
 from policies.fair_order import Account
 from policies.priority import Priority
 from policies.routing import ROUTING_POLICIES
@@ -132,6 +133,7 @@ class Published:
     """None: open to everybody who reaches the gateway."""
     demand_desk: Address | None = None
     """Address of who wants to know what load is offered; None: nobody."""
+    apps: tuple[ServedApp, ...] = ()
 
     def __post_init__(self) -> None:
         ids = [model.routing.id for model in self.models]
@@ -145,6 +147,11 @@ class Published:
                 raise ValueError(f"model {model.routing.id}: there is no routing policy {model.routing.policy!r}")
             if model.longer and model.longer not in ids:
                 raise ValueError(f"model {model.routing.id}: long prompts are for {model.longer}, which is not there")
+        names = [*ids, *(app.name for app in self.apps)]
+        if len(set(names)) != len(names):
+            raise ValueError("names of apps repeat, or are those of models")
+        for app in self.apps:
+            app.check({model.routing.id: model.routing for model in self.models})
 
 
 def read_published(path: Path) -> Published:

@@ -17,6 +17,10 @@ class GatewaySettings:
     sounds: AudioLimits = field(default_factory=AudioLimits)
     image_hosts: tuple[str, ...] = ()
     """Hosts that pictures may be fetched from, over HTTPS; `.example.org`: all below it. None: no URL is fetched."""
+    preprocessor_interface: str = "127.0.0.1"
+    """Address of this machine, by which the nodes of encoders pull pictures and sounds from its preprocessor."""
+    preprocessor_slab_mib: int = 256
+    """Shared memory for those that are not pulled yet: more than the largest picture takes in numbers of four bytes."""
     max_header_bytes: int = 32 << 10
     max_connections: int = 8192
     header_timeout_s: float = 10.0

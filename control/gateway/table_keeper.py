@@ -10,6 +10,7 @@ from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey, Published, PublishedError, read_published
 from control.gateway.slack_decision import compile_decisions
+from control.gateway.tasks.apps import Apps
 from control.gateway.tokenizer import Tokenizer
 from control.gateway.tokenizer_error import TokenizerError
 from control.gateway.tokenizer_source import load_tokenizer
@@ -20,7 +21,12 @@ _log = logging.getLogger(__name__)
 
 class TableKeeper:
     def __init__(
-        self, path: Path, dispatcher: Dispatcher, metrics: GatewayMetrics, taken: Callable[[Published], None]
+        self,
+        path: Path,
+        dispatcher: Dispatcher,
+        apps: Apps,
+        metrics: GatewayMetrics,
+        taken: Callable[[Published], None],
     ) -> None:
         """`taken` is told every table that is taken into use."""
         self.published: Published | None = None
@@ -31,6 +37,7 @@ class TableKeeper:
         """Trouble of the last look; empty when all is well."""
         self._path = path
         self._dispatcher = dispatcher
+        self._apps = apps
         self._metrics = metrics
         self._taken = taken
         self._seen: tuple[int, int, int] | None = None
@@ -89,6 +96,7 @@ class TableKeeper:
                 entry.update(served, tokenizer)
             models[entry.id] = entry
         self._dispatcher.update(published, models)
+        self._apps.update(published.apps, models)
         self.published = published
         self._taken(published)
         self._metrics.table_version.set(published.version)

@@ -10,7 +10,8 @@ from control.gateway.answer_grammar import call_schema, check_grammar
 from control.gateway.api_error import bad_request, unavailable, unknown_model, unsupported
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.generation_params import Conversation, GenerationParams, Prompt
-from control.gateway.media.intake import MediaTokens
+from control.gateway.media.media_unit import MediaUnits
+from control.gateway.media.placeholders import PlaceholderError, expanded
 from control.gateway.model_entry import ModelEntry
 from control.gateway.sampling_defaults import AskedSampling
 
@@ -30,19 +31,28 @@ class WantedAnswer:
     """The first answer to its prompt: usage counts a prompt once, however many answers it has."""
     must_obey: bool
     """Its client asked for rules of sampling, and no others would do."""
+    places: tuple[int | None, ...] = ()
+    """First token of each picture and sound in the prompt; None: the decoder attends to its rows."""
 
 
 async def wanted_answers(
-    params: GenerationParams, models: Mapping[str, ModelEntry], media: MediaTokens | None = None
+    params: GenerationParams,
+    models: Mapping[str, ModelEntry],
+    media: MediaUnits | None = None,
+    *,
+    is_task: bool = False,
 ) -> list[WantedAnswer]:
-    """All answers to the first prompt, then those to the next. `media`: tokens of what its conversation brings beside
-    text. Raises ApiError."""
+    """All answers to the first prompt, then those to the next. `media`: what its conversation brings beside text.
+    `is_task`: somebody encodes that, and its rows have places in the prompt. Raises ApiError."""
     model = _model(params, models)
     asked = await _asked_sampling(params, model)
     wanted: list[WantedAnswer] = []
     for prompt in params.prompts:
-        tokens = await prompt_tokens(prompt, model)
-        size = len(tokens) + (0 if media is None else media.total)
+        tokens, places = await prompt_tokens(prompt, model), tuple[int | None, ...]()
+        size = len(tokens) + (0 if media is None else media.pictures + media.sounds)
+        if is_task and media is not None:
+            tokens, places = _with_places(tokens, model, media)
+            size = len(tokens)
         part = models.get(model.served.longer, model) if _is_long(model, size) else model
         most = _room(params, prompt, part, size, media)
         stop_ids = () if params.ignores_eos else part.tokenizer.stop_ids
@@ -56,10 +66,25 @@ async def wanted_answers(
             raise unsupported("response_format", "this model's files name no token that ends an answer")
         for choice in range(params.choices):
             sampling = asked.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
-            wanted.append(WantedAnswer(part, tokens, most, stop_ids, sampling, choice == 0, asked.asks_rules))
-    if media is not None:
+            wanted.append(WantedAnswer(part, tokens, most, stop_ids, sampling, choice == 0, asked.asks_rules, places))
+    if media is not None and not is_task:
         raise unavailable(f"No instance encodes pictures or sounds for `{model.id}` yet; send text alone")
     return wanted
+
+
+def _with_places(
+    tokens: tuple[int, ...], model: ModelEntry, media: MediaUnits
+) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    """The prompt with tokens for the rows of what a request brings, and where these begin. Raises ApiError."""
+    reading = model.reading
+    if reading is None or reading.attends:
+        return tokens, (None,) * len(media.units)
+    if any(unit.prompt_tokens != unit.rows for unit in media.units):
+        raise unavailable(f"How prompts of `{model.id}` name the pieces of a picture is not known here")
+    try:
+        return expanded(tokens, reading.marks, [(unit.modality, unit.rows) for unit in media.units])
+    except PlaceholderError as error:
+        raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
 
 
 async def prompt_tokens(prompt: Prompt, model: ModelEntry) -> tuple[int, ...]:
@@ -135,7 +160,7 @@ def _is_long(model: ModelEntry, prompt_tokens: int) -> bool:
 
 
 def _room(
-    params: GenerationParams, prompt: Prompt, model: ModelEntry, prompt_tokens: int, media: MediaTokens | None
+    params: GenerationParams, prompt: Prompt, model: ModelEntry, prompt_tokens: int, media: MediaUnits | None
 ) -> int:
     """Tokens that the answer may have. `prompt_tokens`: those of `media` included. Raises ApiError."""
     context, param = model.served.context_tokens, "messages" if isinstance(prompt, Conversation) else "prompt"

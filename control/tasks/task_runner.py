@@ -24,16 +24,20 @@ class TaskRunner:
         self._records: OrderedDict[tuple[Signature, tuple[int, ...]], Record] = OrderedDict()
         self._lock = Lock()
 
+    def known(self, signature: Signature, choices: tuple[int, ...] = ()) -> Record | None:
+        """Return the record of a request without running code; None: it is not kept."""
+        with self._lock:
+            if (found := self._records.get((signature, choices))) is not None:
+                self._records.move_to_end((signature, choices))
+            return found
+
     def record(self, signature: Signature, choices: tuple[int, ...] = ()) -> Record:
         """Return the calls of a request. `choices`: those of the way that the plan has for it (`Way.choices`)."""
-        key = signature, choices
-        with self._lock:
-            if (known := self._records.get(key)) is not None:
-                self._records.move_to_end(key)
-                return known
+        if (known := self.known(signature, choices)) is not None:
+            return known
         (record,) = self._process.ask(RecordOne(self._task, signature, choices)).records
         with self._lock:
-            self._records[key] = record
+            self._records[signature, choices] = record
             while len(self._records) > self._kept:
                 self._records.popitem(last=False)
         return record

@@ -3,37 +3,15 @@
 What is done before depends on the family, by rules that need no pixels (`templates_lib/media`), in processes that
 decode (`agents/media`): here come pieces of the right size."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from agents.engines.components.unit import EncoderUnit
 from agents.engines.components.unit_kinds import Patches, Pixels, Tiles, UnitKind
 from agents.engines.errors import BadBatchError
-from templates_lib.models.config_fields import Fields, UnsupportedModelError
+from templates_lib.media.colours import WHITE, Colours
 
-_WHITE = 255.0
 _CHANNELS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Colours:
-    """Mean and standard deviation of each channel, of values from 0 to 1."""
-
-    mean: tuple[float, float, float]
-    deviation: tuple[float, float, float]
-
-
-def colours_of(config: Mapping[str, Any]) -> Colours:
-    """By a preprocessor_config.json. Raises UnsupportedModelError for other scales than 1/255 and senseless numbers."""
-    fields = Fields.of(dict(config), "")
-    if abs(fields.number("rescale_factor", 0.0, 1.0) * _WHITE - 1) > 1e-6:
-        raise UnsupportedModelError("rescale_factor", "only 1/255 is known")
-    mean, deviation = (_triple(fields, key, low) for key, low in (("image_mean", 0.0), ("image_std", 1e-3)))
-    return Colours(mean, deviation)
 
 
 def picture_unit(unit_id: str, pieces: NDArray[np.uint8], takes: UnitKind, colours: Colours) -> EncoderUnit:
@@ -45,7 +23,7 @@ def picture_unit(unit_id: str, pieces: NDArray[np.uint8], takes: UnitKind, colou
             f"picture {unit_id!r}: {pieces.shape} is not (pieces, height, width, {_CHANNELS}), or not one piece"
         )
     mean, deviation = (np.array(each, np.float32) for each in (colours.mean, colours.deviation))
-    scaled: NDArray[np.float32] = np.divide(pieces, _WHITE, dtype=np.float32)
+    scaled: NDArray[np.float32] = np.divide(pieces, WHITE, dtype=np.float32)
     scaled = np.divide(scaled - mean, deviation, dtype=np.float32)
     match takes:
         case Patches():
@@ -72,11 +50,3 @@ def _patches(unit_id: str, image: NDArray[np.float32], takes: Patches) -> Encode
     whole = np.repeat(ordered, takes.frames, axis=-3)
     grid = (1, height // takes.patch, width // takes.patch)
     return EncoderUnit(unit_id, np.ascontiguousarray(whole).reshape(grid[1] * grid[2], takes.values), grid)
-
-
-def _triple(fields: Fields, key: str, low: float) -> tuple[float, float, float]:
-    value = fields.raw.get(key)
-    if not isinstance(value, list | tuple) or len(value) != _CHANNELS:
-        raise UnsupportedModelError(key, f"must be {_CHANNELS} numbers")
-    first, second, third = (Fields({key: each}).number(key, low, 10.0) for each in value)
-    return first, second, third

@@ -15,8 +15,8 @@ _SLICE = 1 << 16
 """Characters that are decoded at once: other threads get the interpreter in between."""
 
 
-def inline_image(url: str, limits: ImageLimits) -> ImageHeader:
-    """What the header of a `data:` URL's picture says. Raises MediaError."""
+def inline_image(url: str, limits: ImageLimits) -> tuple[ImageHeader, bytes]:
+    """What the header of a `data:` URL's picture says, and its bytes. Raises MediaError."""
     comma = url.find(",", 0, _MOST_PREFIX)
     about = url[len(DATA) : comma] if comma >= 0 else ""
     if not about.endswith(_BASE64):
@@ -24,16 +24,16 @@ def inline_image(url: str, limits: ImageLimits) -> ImageHeader:
         raise MediaError(MediaFault.INVALID_IMAGE, why)
     claimed = about.removesuffix(_BASE64).partition(";")[0].strip().lower()
     data = _decoded(url, comma + 1, limits.max_bytes, "image", MediaFault.IMAGE_TOO_LARGE, MediaFault.INVALID_IMAGE)
-    return image_header(data, limits, claimed)
+    return image_header(data, limits, claimed), data
 
 
-def inline_audio(text: str, format_: str, limits: AudioLimits) -> WavHeader:
-    """What the header of a sound says. Raises MediaError."""
+def inline_audio(text: str, format_: str, limits: AudioLimits) -> tuple[WavHeader, bytes]:
+    """What the header of a sound says, and its bytes. Raises MediaError."""
     if format_ != "wav":
         why = f"The audio's format is `{format_[:64]}`; `wav` is read. Send that"
         raise MediaError(MediaFault.UNSUPPORTED_AUDIO_FORMAT, why)
     data = _decoded(text, 0, limits.max_bytes, "audio", MediaFault.AUDIO_TOO_LARGE, MediaFault.INVALID_AUDIO)
-    return wav_header(data, limits)
+    return wav_header(data, limits), data
 
 
 def _decoded(text: str, start: int, most: int, what: str, too_large: MediaFault, invalid: MediaFault) -> bytes:

@@ -1,15 +1,17 @@
-"""Pictures and sounds of a request, up to what their headers say: what they are refused for, and how many tokens they
-become."""
+"""Pictures and sounds of a request, up to what their headers say: what they are refused for, and what units of encoders
+they become."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from control.gateway.api_error import ApiError, bad_request
 from control.gateway.generation_params import Conversation, GenerationParams
 from control.gateway.media.inline import DATA, inline_audio, inline_image
+from control.gateway.media.media_unit import MediaUnit, MediaUnits, content_key
 from control.gateway.media.modality import check_modalities
 from control.gateway.media.part import MediaPart
 from control.gateway.media.reading import MediaReading
@@ -19,28 +21,14 @@ from templates_lib.media.image_format import ImageHeader
 from templates_lib.media.image_header import ImageLimits, image_header, upright
 from templates_lib.media.image_layout import ImageSizeError
 from templates_lib.media.media_error import MediaError, MediaFault
-from templates_lib.media.wav_header import AudioLimits
+from templates_lib.media.wav_header import AudioLimits, WavHeader
 
 if TYPE_CHECKING:
     from control.gateway.media.fetcher import ImageFetcher
 
+T = TypeVar("T")
 _THREADS = 2
 """That read pictures: base64 and headers are work of milliseconds, and more threads would only take turns."""
-
-
-@dataclass(frozen=True, slots=True)
-class MediaTokens:
-    """Tokens that stand in the prompt for what a request brings beside text."""
-
-    pictures: int = 0
-    sounds: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.pictures + self.sounds
-
-    def __add__(self, other: "MediaTokens") -> "MediaTokens":
-        return MediaTokens(self.pictures + other.pictures, self.sounds + other.sounds)
 
 
 class MediaIntake:
@@ -54,8 +42,8 @@ class MediaIntake:
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    async def read(self, params: GenerationParams, models: Mapping[str, ModelEntry]) -> MediaTokens | None:
-        """Count the tokens of all that a request brings; None where it brings nothing, or its model is not known.
+    async def read(self, params: GenerationParams, models: Mapping[str, ModelEntry]) -> MediaUnits | None:
+        """All that a request brings; None where it brings nothing, or its model is not known.
 
         Raises ApiError that names the part and what is wrong with it.
         """
@@ -68,56 +56,70 @@ class MediaIntake:
         if reading is None:  # what a model without one takes is text
             return None
         _check_counts(parts, reading)
-        tasks = [asyncio.ensure_future(self._tokens(part, reading)) for part in parts]
+        tasks = [asyncio.ensure_future(self._unit(part, reading)) for part in parts]
         try:
-            return sum(await asyncio.gather(*tasks), MediaTokens())
+            return MediaUnits(tuple(await asyncio.gather(*tasks)))
         finally:
             for task in tasks:
                 task.cancel()
 
-    async def _tokens(self, part: MediaPart, reading: MediaReading) -> MediaTokens:
+    async def _unit(self, part: MediaPart, reading: MediaReading) -> MediaUnit:
         """Raises ApiError."""
         try:
             if part.modality is Modality.IMAGE:
-                return _image_tokens(await self._image(part.source), reading)
-            return await self._audio_tokens(part, reading)
+                header, data = await self._image(part.source)
+                return await self._run(_image_unit, header, data, reading)
+            found, data = await self._run(inline_audio, part.source, part.format, self._sounds)
+            return await self._run(_audio_unit, found, data, reading)
         except MediaError as error:
             raise _refused(error, part) from None
 
-    async def _image(self, url: str) -> ImageHeader:
+    async def _image(self, url: str) -> tuple[ImageHeader, bytes]:
         """Raises MediaError."""
-        loop = asyncio.get_running_loop()
         if url[: len(DATA)].lower() == DATA:
-            return await loop.run_in_executor(self._threads, inline_image, url, self._images)
+            return await self._run(inline_image, url, self._images)
         if self._fetcher is None:
             why = "This gateway fetches no images. Send the image itself as a `data:` URL"
             raise MediaError(MediaFault.FORBIDDEN_URL, why)
         data = await self._fetcher.fetch(url)
         try:
-            return await loop.run_in_executor(self._threads, image_header, data, self._images)
+            return await self._run(image_header, data, self._images), data
         except MediaError as error:
             if error.fault is not MediaFault.INVALID_IMAGE:
                 raise
             raise MediaError(MediaFault.IMAGE_FETCH_FAILED, f"What was fetched is no image. {error.message}") from None
 
-    async def _audio_tokens(self, part: MediaPart, reading: MediaReading) -> MediaTokens:
-        """Raises MediaError."""
-        loop = asyncio.get_running_loop()
-        header = await loop.run_in_executor(self._threads, inline_audio, part.source, part.format, self._sounds)
-        tokens = 0 if reading.hears is None else round(reading.hears.clip_units(header.seconds))
-        return MediaTokens(sounds=tokens)
+    async def _run(self, do: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, do, *arguments)
 
 
-def _image_tokens(header: ImageHeader, reading: MediaReading) -> MediaTokens:
+def _image_unit(header: ImageHeader, data: bytes, reading: MediaReading) -> MediaUnit:
     """Raises MediaError for a size that the model does not read."""
-    if reading.images is None:
-        return MediaTokens()
+    if reading.images is None:  # a part of a kind that the model does not read was refused before
+        raise MediaError(MediaFault.UNSUPPORTED_IMAGE_FORMAT, "The model reads no images. Leave it out")
     seen = upright(header)
     try:
         layout = reading.images.layout(seen.width, seen.height)
     except ImageSizeError as error:
         raise MediaError(MediaFault.INVALID_IMAGE, f"The model does not read it: {error}") from None
-    return MediaTokens(pictures=layout.prompt_tokens)
+    form = reading.form
+    is_patched = form is not None and form.layout == "patches"
+    merge = 1 if form is None else form.merge
+    return MediaUnit(
+        Modality.IMAGE,
+        header,
+        data,
+        content_key(b"" if form is None else msgspec.msgpack.encode(form), data),
+        layout.image_tokens,
+        layout.prompt_tokens,
+        (1, layout.rows, layout.columns) if is_patched else None,
+        (1, layout.rows // merge, layout.columns // merge) if is_patched else None,
+    )
+
+
+def _audio_unit(header: WavHeader, data: bytes, reading: MediaReading) -> MediaUnit:
+    rows = 0 if reading.hears is None else round(reading.hears.clip_units(header.seconds))
+    return MediaUnit(Modality.AUDIO, header, data, content_key(b"sound", data), rows, 0 if reading.attends else rows)
 
 
 def _check_counts(parts: list[MediaPart], reading: MediaReading) -> None:

@@ -60,12 +60,14 @@ def run_node(settings: SidecarSettings) -> Iterator[Node]:
     thread = threading.Thread(target=sidecar.run)
     thread.start()
     made = Node(name, sidecar)
-    yield made
-    for client in made.clients:
-        client.close()
-    sidecar.stop()
-    thread.join()
-    sidecar.close()
+    try:
+        yield made
+    finally:  # also of a test that fails: its process would not end
+        for client in made.clients:
+            client.close()
+        sidecar.stop()
+        thread.join()
+        sidecar.close()
 
 
 def wait_until(condition: Callable[[], object]) -> None:

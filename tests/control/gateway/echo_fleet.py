@@ -15,6 +15,7 @@ from agents.messages.to_scheduler import Sampling
 from bench.text_tables import WHOLE, member, text_model
 from control.gateway.call import Call, GenerationRequest
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published, PublishedModel
@@ -63,9 +64,8 @@ class EchoFleet:
         self.schedulers[name] = self.scheduler(bind, own, {self.keys.public: "gateway"}, self.settings[name], CHANNEL)
 
     def dispatcher(self, **settings: float) -> Dispatcher:
-        made = Dispatcher(
-            self.keys, replace(GatewaySettings(channel=CHANNEL), **settings), GatewayMetrics(), lambda _: None
-        )
+        own = replace(GatewaySettings(channel=CHANNEL), **settings)
+        made = Dispatcher(self.keys, own, GatewayMetrics(), Preprocessor(()), lambda _: None)
         self.dispatchers.append(made)
         return made
 

@@ -17,6 +17,7 @@ from bench.text_tables import DECODE, PREFILL, WHOLE, member, text_model
 from control.gateway.api_error import ApiError
 from control.gateway.call import Call, GenerationRequest
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published, PublishedModel
@@ -93,7 +94,9 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
     async def scenario() -> None:
         keys, metrics = KeyPair.generate(), GatewayMetrics()
         fleet = Fleet(keys, seed)
-        dispatcher = Dispatcher(keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics, lambda _: None)
+        dispatcher = Dispatcher(
+            keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics, Preprocessor(()), lambda _: None
+        )
         routed = text_model("m", [member("m", name, "z", leg) for name, leg in LEGS.items()])
         routed = replace(routed, policy=policy, objective=Slo(1000.0, 1000.0))
         served = PublishedModel(routed, "", 10_000, 0)
@@ -109,9 +112,9 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
             assert fleet.actions >= 20
             assert resumed >= 20
             assert dispatcher._by_call == {}
-            assert dispatcher._parked == {}
-            assert dispatcher._parked_until_s == {}
-            assert all(len(queue) == 0 for queue in dispatcher._queues.values())
+            assert list(dispatcher._parking) == []
+            assert dispatcher._parking._until_s == {}
+            assert all(len(queue) == 0 for queue in dispatcher._queues.by_model.values())
             assert all(link.prompts == 0 for link in dispatcher._links.values())
             assert all(attempts == {} for attempts in dispatcher._by_link.values())
             async with asyncio.timeout(120):  # the last cancels are on their way

@@ -29,7 +29,7 @@ def nothing_waits(dispatcher: Dispatcher) -> bool:
     return (
         not dispatcher._by_call
         and not any(dispatcher._by_link.values())
-        and not any(len(queue) for queue in dispatcher._queues.values())
+        and not any(len(queue) for queue in dispatcher._queues.by_model.values())
         and all(link.prompts == 0 for link in dispatcher._links.values())
     )
 
@@ -74,7 +74,7 @@ def test_calls_that_are_cancelled_while_they_wait_leave_nothing(tmp_path: Path) 
             for call in calls:
                 dispatcher.start(call)
             await first_token_s(calls[0])
-            assert len(dispatcher._queues["m"]) >= 190
+            assert len(dispatcher._queues.by_model["m"]) >= 190
             for call in calls[1:150]:
                 dispatcher.cancel(call)
             for call in (calls[0], *calls[150:]):
@@ -180,7 +180,7 @@ def test_a_model_with_more_calls_than_it_can_serve_delays_no_other(tmp_path: Pat
                 dispatcher.start(call)
             for call in others:
                 assert_whole(await ended(call))
-            assert len(dispatcher._queues["a"]) > 1900
+            assert len(dispatcher._queues.by_model["a"]) > 1900
             for call in waiting:
                 dispatcher.cancel(call)
             assert nothing_waits(dispatcher)

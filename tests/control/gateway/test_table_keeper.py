@@ -11,10 +11,12 @@ import pytest
 from agents.channels.keys import KeyPair
 from bench.text_tables import text_model
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.published import AccessKey, Published, PublishedModel, write_published
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
+from control.gateway.tasks.apps import Apps
 from tests.control.gateway.world import byte_tokenizer
 
 KEY = AccessKey("0123456789ab", "0" * 64, "default", None, None)
@@ -23,8 +25,8 @@ KEY = AccessKey("0123456789ab", "0" * 64, "default", None, None)
 def kept(path: Path, scenario: Callable[[TableKeeper], Awaitable[None]]) -> None:
     async def run() -> None:
         metrics = GatewayMetrics()
-        dispatcher = Dispatcher(KeyPair.generate(), GatewaySettings(), metrics, lambda _: None)
-        await scenario(TableKeeper(path, dispatcher, metrics, lambda _: None))
+        dispatcher = Dispatcher(KeyPair.generate(), GatewaySettings(), metrics, Preprocessor(()), lambda _: None)
+        await scenario(TableKeeper(path, dispatcher, Apps(), metrics, lambda _: None))
 
     asyncio.run(run())
 

@@ -8,11 +8,12 @@ from PIL import Image
 from transformers import PreTrainedModel
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from agents.engines.components.pictures import Colours, colours_of, picture_unit
+from agents.engines.components.pictures import picture_unit
 from agents.engines.components.unit_kinds import Patches, Pixels, Samples, Tiles
 from agents.engines.errors import BadBatchError
 from agents.media.pieces import pieces_of
 from agents.weights.checkpoint import Checkpoint
+from templates_lib.media.colours import Colours, colours_of
 from templates_lib.media.patch_grid import PatchGrid
 from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.engines.components.split_model import load_encoder

@@ -1,0 +1,61 @@
+"""An app of a graph as gateways serve it: a model of the table for each request type, and the task that uses them."""
+
+from collections.abc import Mapping
+
+from control.fleet.routing import GatewayModel
+from control.gateway.published import MediaTerms
+from control.gateway.published_app import ServedApp, TaskCode
+from policies.routing import BY_ID
+from templates_lib.apps.app import serving_id
+from templates_lib.apps.app_work import AppWork
+from templates_lib.apps.task_choices import task_choices
+from templates_lib.graphs.component import Component, DecoderSpec, Modality
+from templates_lib.graphs.request_type import GraphRequestType
+
+
+def graph_models(
+    work: AppWork, terms: MediaTerms, tokenizer: str = "", created: int = 0, fleet: str = ""
+) -> dict[str, GatewayModel]:
+    """Return what serves each request type that is answered with text, by the name that the table has for it; others
+    gateways do not serve. `terms`: the config that the app's model is published with."""
+    routes, classes = work.routes(), {each.id: each for each in work.classes}
+    found: dict[str, GatewayModel] = {}
+    for kind in work.app.types:
+        writer = _writer(work, kind)
+        if writer is None:
+            continue
+        own = tuple(route for route in routes if route.request_type == kind.name)
+        legs = dict.fromkeys(leg.work_class for route in own for leg in route.legs)
+        asked, spec = kind.work[writer.name], writer.spec
+        assert isinstance(spec, DecoderSpec)  # noqa: S101 - what answers with text is a decoder
+        found[serving_id(work.app.name, kind.name)] = GatewayModel(
+            own,
+            tuple(classes[name] for name in legs),
+            spec.model.max_context_tokens,
+            asked.context_tokens,
+            asked.units,
+            tokenizer=tokenizer,
+            created=created,
+            fleet=fleet,
+            policy=BY_ID,
+            media=terms,
+        )
+    return found
+
+
+def served_app(work: AppWork, task: TaskCode) -> ServedApp:
+    """Return how gateways run its task, on the routes of `graph_models`."""
+    app = work.app
+    types = {kind.name: serving_id(app.name, kind.name) for kind in app.types if _writer(work, kind) is not None}
+    roles: Mapping[str, tuple[str, ...]] = {
+        work.class_id(role): role.components for route in work.play.routes for role in route.roles
+    }
+    return ServedApp(app.name, task, types, roles, task_choices(app, work.play.routes))
+
+
+def _writer(work: AppWork, kind: GraphRequestType) -> Component | None:
+    """The component whose text answers requests of a type; None: they are answered with something else."""
+    if not kind.name.endswith(f"-to-{Modality.TEXT}"):
+        return None
+    own = (each for each in work.app.graph.components if each.name in kind.components)
+    return next((each for each in own if each.answers is Modality.TEXT), None)

@@ -1,0 +1,225 @@
+"""Has executors encode the pictures and sounds of calls, before a decoder is sent them.
+
+Theory of operation: a call is being encoded in a task of its own, which makes one unit after the other go: prepared by
+the gateway's preprocessor, then sent to a member of the route's leg, by address. A unit that is lost is done again
+elsewhere, alone; rows that are there stay the call's. When none of a leg's members can be had, the call goes back to
+the dispatcher, which chooses another route or has it wait. Whatever ends the task frees what it holds.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from agents.channels.errors import ChannelError
+from agents.messages.component_work import Encode, Encoded, PromptRows, TensorAt
+from agents.messages.to_gateway import Failed, Failure
+from agents.messages.to_scheduler import Cancel
+from agents.tracing.trace_parent import trace_id
+from control.gateway.api_error import ApiError, bad_request, given_up, unavailable
+from control.gateway.call import Call
+from control.gateway.instance_link import InstanceLink
+from control.gateway.media.preprocessor import Preprocessor, PreprocessorError
+from control.gateway.model_entry import ModelEntry
+from control.gateway.tasks.unit_graph import EncodeStep, UnitGraph
+from policies.routing import ChosenRoute
+from policies.routing_table import RoutedInstance
+from templates_lib.media.media_error import MediaError
+
+_log = logging.getLogger(__name__)
+_KEEP_S = 120.0
+"""Time for the decoder to take rows: longer than a call may wait for one."""
+_LONGEST_S = 60.0
+"""Of a unit at an executor."""
+
+
+class NoMemberError(Exception):
+    """No executor of a leg can be sent anything now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A route that was chosen for a call, as far as its encoders matter."""
+
+    steps: tuple[EncodeStep, ...]
+    """What is still to be encoded."""
+    takers: int
+    """How often the decoder takes each tensor of rows."""
+    member: Callable[[EncodeStep, bool], RoutedInstance | None]
+    """Who is to do a step, at its first try or another one; None: nobody of its leg can be sent anything."""
+
+
+def placement(call: Call, graph: UnitGraph, model: ModelEntry, chosen: ChosenRoute, takers: int) -> Placement | None:
+    """What is still to be encoded for a call on a route, and by whom: the member that was chosen for a leg has its
+    first unit, the others go to members in turn, as do those that are done again. None: all is there."""
+    steps = tuple(step for step in graph.encodes if step.part not in call.rows)
+    firsts = {step.leg: step for step in reversed(steps)}
+
+    def member(step: EncodeStep, is_first: bool) -> RoutedInstance | None:
+        closed, own = model.closed | call.avoided, chosen.members[step.leg]
+        if is_first and firsts[step.leg] is step and own.id not in closed:
+            return own
+        return model.router.next_of((own.zone, chosen.route.legs[step.leg].work_class), closed)
+
+    return Placement(steps, takers, member) if steps else None
+
+
+class Encoding:
+    """Make it on a running loop."""
+
+    def __init__(
+        self,
+        preprocessor: Preprocessor,
+        ids: Iterator[int],
+        link_of: Callable[[str], InstanceLink],
+        lost: Callable[[Call, InstanceLink, str, str], None],
+        used: Callable[[InstanceLink], None],
+        freed: Callable[[InstanceLink], None],
+    ) -> None:
+        """`ids`: of attempts. `lost`: told call, link, cause and reason when a unit has to be done again; it may end
+        the call. `used`, `freed`: told who was sent a unit, and who has one less."""
+        self._preprocessor, self._ids, self._link_of = preprocessor, ids, link_of
+        self._lost, self._used, self._freed = lost, used, freed
+        self._prefix = secrets.token_hex(8)
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._waiting: dict[InstanceLink, dict[int, asyncio.Future[Encoded | Failed]]] = {}
+
+    def begin(self, call: Call, placement: Placement, done: Callable[[Call], None]) -> None:
+        """Encode what is missing; `done` is called when it is there, or when the route has nobody left for it."""
+        self._tasks[call] = asyncio.get_running_loop().create_task(self._encode(call, placement, done))
+
+    def cancel(self, call: Call) -> None:
+        task = self._tasks.pop(call, None)
+        if task is not None:
+            task.cancel()
+
+    def close(self) -> None:
+        for call in list(self._tasks):
+            self.cancel(call)
+
+    def held(self, link: InstanceLink) -> int:
+        """Count the units that a member has."""
+        return len(self._waiting.get(link, ()))
+
+    def heard(self, link: InstanceLink, message: Encoded | Failed) -> bool:
+        """Take an answer in; whether it is for a unit."""
+        waiter = self._waiting.get(link, {}).get(message.attempt)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(message)
+        return waiter is not None
+
+    def lose(self, link: InstanceLink, reason: str) -> None:
+        """The link is lost, and what was under way there."""
+        for attempt, waiter in self._waiting.get(link, {}).items():
+            if not waiter.done():
+                waiter.set_result(Failed(attempt, Failure.ENGINE, reason[:4096]))
+
+    async def _encode(self, call: Call, placement: Placement, done: Callable[[Call], None]) -> None:
+        error: ApiError | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for step in placement.steps:
+                    group.create_task(self._unit(call, placement, step))
+        except* NoMemberError:
+            pass  # `done` finds it missing
+        except* ApiError as errors:
+            error = next(iter(_leaves(errors)))
+        if self._tasks.get(call) is asyncio.current_task():
+            del self._tasks[call]
+        if error is not None:
+            call.finish(error)
+        elif call.end is None:
+            done(call)
+
+    async def _unit(self, call: Call, placement: Placement, step: EncodeStep) -> None:
+        """Raises NoMemberError, ApiError."""
+        is_first = True
+        while call.end is None:
+            member = placement.member(step, is_first)
+            if member is None:
+                raise NoMemberError
+            is_first, link = False, self._link_of(member.id)
+            answer = await self._attempt(call, placement, step, link)
+            if isinstance(answer, PromptRows):
+                call.rows[step.part] = answer
+                return
+            if not answer.failure.is_retryable:
+                raise given_up(answer)
+            self._lost(call, link, answer.failure.value, answer.reason)
+
+    async def _attempt(
+        self, call: Call, placement: Placement, step: EncodeStep, link: InstanceLink
+    ) -> PromptRows | Failed:
+        """Raises ApiError."""
+        asked, task = call.asked, call.asked.task
+        assert task is not None  # noqa: S101 - calls without one have nothing to encode
+        attempt, unit = next(self._ids), task.units.units[step.part]
+        values, output = (f"{self._prefix}.{attempt}.{what}" for what in ("unit", "rows"))
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Encoded | Failed] = loop.create_future()
+        is_sent = False
+        try:
+            place = await self._preprocessor.prepare(unit, task.reading, values, _KEEP_S)
+            timeout_s = max(0.001, min(_LONGEST_S, asked.deadline_at_s - loop.time()))
+            message = Encode(
+                attempt,
+                asked.request,
+                task.app.served.name,
+                step.component,
+                TensorAt(values, place),
+                output,
+                timeout_s,
+                unit.patches,
+                placement.takers,
+                _KEEP_S,
+                unit.key,
+                asked.trace,
+            )
+            self._waiting.setdefault(link, {})[attempt] = waiter
+            try:
+                link.send(message)
+            except ChannelError as error:
+                return Failed(attempt, Failure.ENGINE, str(error)[:4096])
+            is_sent = True
+            self._used(link)
+            answer = await waiter
+        except MediaError as error:
+            raise bad_request(error.message, "messages", error.fault) from None
+        except PreprocessorError as error:
+            _log.warning("a unit of %s: %s", asked.request, error)
+            raise unavailable("A picture or sound of the request could not be prepared. Send it again") from None
+        finally:
+            self._forget(link, attempt)
+            self._preprocessor.discard(values)
+            if is_sent and not waiter.done():
+                self._cancel(link, attempt)
+        if isinstance(answer, Failed):
+            return answer
+        if answer.rows != unit.rows and task.places[step.part] is not None:
+            about = {"request": asked.request, "trace": trace_id(asked.trace)}
+            _log.error("%s gives %d rows where the prompt has %d", step.component, answer.rows, unit.rows, extra=about)
+            raise unavailable("The encoder counts the tokens of a picture or sound in another way than the gateway")
+        where = TensorAt(output, answer.place)
+        return PromptRows(where, answer.rows, task.places[step.part], unit.places)
+
+    def _forget(self, link: InstanceLink, attempt: int) -> None:
+        waiting = self._waiting.get(link, {})
+        waiting.pop(attempt, None)
+        if not waiting:
+            self._waiting.pop(link, None)
+        self._freed(link)
+
+    @staticmethod
+    def _cancel(link: InstanceLink, attempt: int) -> None:
+        try:
+            link.send(Cancel(attempt))
+        except ChannelError:
+            _log.debug("instance %s cannot be told to cancel; its unit is given up in time", link.instance)
+
+
+def _leaves(errors: "BaseExceptionGroup[ApiError]") -> Sequence[ApiError]:
+    found: list[ApiError] = []
+    for error in errors.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

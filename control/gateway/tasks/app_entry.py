@@ -1,0 +1,121 @@
+"""An app that is being served: its graph, the process of its code, and the records of its requests."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from control.gateway.api_error import task_failed, unavailable
+from control.gateway.media.media_unit import MediaUnits
+from control.gateway.model_entry import ModelEntry
+from control.gateway.published_app import ServedApp
+from control.gateway.tasks.unit_graph import UnitGraph, UnservedPathError, unit_graph
+from control.tasks.failure import TaskFailedError
+from control.tasks.task_process import TaskProcess
+from control.tasks.task_runner import TaskRunner
+from control.tasks.task_source import TaskSource
+from medley_sdk.values import Record, Signature
+from templates_lib.graphs.component import Modality
+from templates_lib.graphs.model_graph import GraphError
+from templates_lib.tasks.samples import type_of
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING = 256
+"""Requests that wait for the code of an app at once: what takes a second for each would hold up all that come later."""
+Key = tuple[Signature, tuple[int, ...]]
+
+
+class AppEntry:
+    """Make it on a running loop."""
+
+    def __init__(self, served: ServedApp, types: Mapping[str, ModelEntry]) -> None:
+        """`types`: request type → what serves it, where that is loaded."""
+        self.served, self.types = served, types
+        task = served.task
+        self._process = TaskProcess(TaskSource(task.file, task.text))
+        self._runner = TaskRunner(self._process, task.name)
+        self._thread = ThreadPoolExecutor(1, "task")  # the process takes one call at a time
+        self._recording: dict[Key, asyncio.Future[Record]] = {}
+        self._waiting = 0
+
+    @property
+    def task_pid(self) -> int | None:
+        """Process of the code; None: none runs."""
+        return self._process.pid
+
+    @property
+    def takes_text(self) -> bool:
+        inputs = (kind.partition("-to-")[0].split("-") for kind in self.served.types)
+        return any(Modality.TEXT in each for each in inputs)
+
+    def update(self, served: ServedApp, types: Mapping[str, ModelEntry]) -> None:
+        """Take a new table, in which the code is the same."""
+        self.served, self.types = served, types
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._process.close()
+
+    def model_of(self, kind: str) -> ModelEntry:
+        """Raises ApiError 503 for a request type that the plan does not serve."""
+        model = self.types.get(kind)
+        if model is None:
+            known = ", ".join(sorted(self.types)) or "nothing"
+            raise unavailable(f"`{self.served.name}` serves no {kind} requests now; it serves {known}")
+        return model
+
+    async def graphs(self, signature: Signature, model: ModelEntry, units: MediaUnits) -> dict[str, UnitGraph]:
+        """Route → what requests of the signature ask of executors on it, for the routes of their type. Raises
+        ApiError."""
+        routing, parts = model.served.routing, {kind: units.of(kind) for kind in Modality}
+        graph = None if model.reading is None else model.reading.graph
+        if graph is None:
+            raise unavailable(f"The table lacks the config of `{self.served.name}`")
+        found: dict[str, UnitGraph] = {}
+        why = ""
+        for route in routing.routes:
+            record = await self._record((signature, self.served.choices.get(route.id, ())))
+            legs = [self.served.roles[leg.work_class] for leg in route.legs]
+            try:
+                found[route.id] = unit_graph(graph, record, legs, parts)
+            except (GraphError, UnservedPathError) as error:
+                why = str(error)
+        if not found:
+            raise unavailable(f"`{self.served.name}` serves no {type_of(signature)} requests: {why or 'no route does'}")
+        return found
+
+    async def answer(self, graph: UnitGraph, text: str) -> Any:
+        """What the task answers when its decoder wrote `text`. Raises ApiError."""
+        record = graph.record
+        values = [text if number == graph.writer else None for number in range(len(record.calls))]
+        if record.awaits is None:
+            return self._checked(lambda: self._runner.answer(record, values))
+        return await self._asked(lambda: self._runner.answer(record, values))
+
+    async def _record(self, key: Key) -> Record:
+        """Requests of one signature wait for one run of the code. Raises ApiError."""
+        if (known := self._runner.known(*key)) is not None:
+            return known
+        if (under_way := self._recording.get(key)) is None:
+            under_way = self._recording[key] = asyncio.ensure_future(self._asked(lambda: self._runner.record(*key)))
+            under_way.add_done_callback(lambda _: self._recording.pop(key, None))
+        return await asyncio.shield(under_way)
+
+    async def _asked(self, do: Any) -> Any:
+        """Run it on the thread of the process. Raises ApiError."""
+        if self._waiting >= _MOST_WAITING:
+            raise task_failed(self.served.name)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._checked, do)
+        finally:
+            self._waiting -= 1
+
+    def _checked(self, do: Any) -> Any:
+        """Raises ApiError."""
+        try:
+            return do()
+        except (TaskFailedError, ValueError) as error:
+            _log.warning("the task of %s failed: %s", self.served.name, error)
+            raise task_failed(self.served.name) from None

@@ -1,0 +1,71 @@
+"""The preprocessor in a process of its own: what it makes of pictures and sounds, and what becomes of what is wrong."""
+
+import asyncio
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+from agents.media.sound import heard
+from agents.tensors.client import TensorClient
+from agents.transfer.errors import BlobGoneError
+from control.gateway.media.media_unit import MediaUnit, content_key
+from control.gateway.media.preprocessor import Preprocessor, PreprocessorError
+from control.gateway.media.reading import reading_of
+from control.gateway.published import MediaTerms
+from templates_lib.graphs.catalogue import graph_facts
+from templates_lib.graphs.component import Modality
+from templates_lib.media.image_header import ImageLimits, image_header
+from templates_lib.media.media_error import MediaError, MediaFault
+from templates_lib.media.wav_header import AudioLimits, wav_header
+from tests.agents.tensors.nodes import SETTINGS, run_node
+from tests.media_files import picture, wav
+
+LOOK = {"rescale_factor": 1 / 255, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4]}
+READING = reading_of(MediaTerms(graph_facts("qwen2.5-vl-7b")["config"] | {"preprocessor_config": LOOK}))
+TRANSFORMERS = Qwen2VLImageProcessorPil(image_mean=LOOK["image_mean"], image_std=LOOK["image_std"])
+KEEP_S, PATIENCE_S = 30.0, 60.0
+
+
+def unit_of(data: bytes, modality: Modality = Modality.IMAGE) -> MediaUnit:
+    is_image = modality is Modality.IMAGE
+    header = image_header(data, ImageLimits()) if is_image else wav_header(data, AudioLimits())
+    return MediaUnit(modality, header, data, content_key(b"", data), 1, 1)
+
+
+def test_pictures_and_sounds_are_as_their_encoders_take_them() -> None:
+    async def scenario(node: TensorClient) -> None:
+        preprocessor = Preprocessor(("--slab-mib", "8", "--decoders", "1"))
+
+        async def taken(name: str, unit: MediaUnit) -> np.ndarray:
+            place = await preprocessor.prepare(unit, READING, name, KEEP_S)
+            return np.array((await asyncio.to_thread(node.take, name, place, wait_s=PATIENCE_S)).array)
+
+        try:
+            data = picture("PNG", (90, 61))
+            expected = TRANSFORMERS(Image.open(io.BytesIO(data)), return_tensors="np")["pixel_values"]
+            for name in ("first", "again"):
+                np.testing.assert_allclose(await taken(name, unit_of(data)), expected, rtol=0, atol=1e-5)
+
+            sound = wav(np.random.default_rng(1).integers(-(2**15), 2**15, 2 * 4410, np.int16).tobytes(), 44_100, 2)
+            unit = unit_of(sound, Modality.AUDIO)
+            np.testing.assert_array_equal(await taken("sound", unit), heard(unit.header, sound))
+
+            with pytest.raises(MediaError) as refused:
+                await preprocessor.prepare(unit_of(data[:-60]), READING, "damaged", KEEP_S)
+            assert refused.value.fault is MediaFault.INVALID_IMAGE
+            with pytest.raises(PreprocessorError):  # it becomes more numbers than there is room for
+                await preprocessor.prepare(unit_of(picture("PNG", (2000, 2000))), READING, "large", KEEP_S)
+
+            place = await preprocessor.prepare(unit_of(data), READING, "nobody", KEEP_S)
+            preprocessor.discard("nobody")
+            await preprocessor.prepare(unit_of(data), READING, "behind", KEEP_S)
+            with pytest.raises(BlobGoneError):
+                await asyncio.to_thread(node.take, "nobody", place, wait_s=0.5)
+        finally:
+            await preprocessor.close()
+
+    with run_node(SETTINGS) as node:
+        asyncio.run(scenario(node.client()))
