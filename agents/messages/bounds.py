@@ -22,6 +22,9 @@ MAX_GIVEN = 1024
 MAX_PEERS = 64
 """Legs that one leg of a request exchanges results with."""
 
+MAX_STATE_BYTES = 1 << 20
+"""Of one hidden state: a model 262,144 wide."""
+
 MAX_RUNS = 4096
 """Sequences that get a token in one step."""
 
@@ -48,6 +51,8 @@ Port = Annotated[int, Meta(gt=0, lt=1 << 16)]
 PublicKey = Annotated[str, Meta(pattern=r"\A[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}\Z")]
 """CURVE, in Z85."""
 
+State = Annotated[bytes, Meta(max_length=MAX_STATE_BYTES)]
+"""One hidden state: fp32, little-endian."""
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 24)]
 TokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_TOKENS)]
 FewTokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=64)]

@@ -14,6 +14,7 @@ from agents.messages.bounds import (
     Endpoint,
     Name,
     Position,
+    State,
     Text,
     TokenId,
     TokenIds,
@@ -64,6 +65,8 @@ class Finished(Struct, frozen=True, array_like=True, tag="finished"):
     """Length of the whole output so far: whoever received fewer has lost some."""
     cached_prompt_tokens: Position = 0
     """Of the prompt, found in a prefix cache."""
+    state: State = b""
+    """Of the prompt, where it was wanted."""
 
 
 class Failure(StrEnum):
@@ -124,6 +127,8 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     takes_rows: Count = 0
     """How often each tensor of `Generate.given` is taken there, by nodes and by processes of the node where it lies;
     0: requests may come with none."""
+    pools: bool = False
+    """Requests may have `pooling`."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

@@ -114,6 +114,15 @@ class Sampling(Struct, frozen=True, array_like=True):
     over them."""
 
 
+class Pooling(StrEnum):
+    """How one state is made of the hidden states of a prompt's tokens, behind the model's last norm."""
+
+    LAST = "last"
+    """That of the last token, which has attended to all."""
+    MEAN = "mean"
+    """Of all tokens, each as much."""
+
+
 class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     """Start, or resume, one request.
 
@@ -151,6 +160,9 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     given: Annotated[tuple[PromptRows, ...], Meta(max_length=MAX_GIVEN)] = ()
     """What other components have made of the request: those with a position in its order, apart from each other. Not
     for a scheduler whose status does not say `takes_rows`: the release before would read over them."""
+    pooling: Pooling | None = None
+    """Set where the prompt's state is wanted, and no tokens: it comes with `Finished`. A whole leg's, and not for a
+    scheduler whose status does not say `pools`."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

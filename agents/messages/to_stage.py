@@ -16,7 +16,7 @@ from agents.messages.bounds import (
     Text,
     TokenIds,
 )
-from agents.messages.to_scheduler import LogitRules, Sampling
+from agents.messages.to_scheduler import LogitRules, Pooling, Sampling
 
 MAX_PEERS = 256
 """Data-parallel peers of one stage, and stages of one instance."""
@@ -62,6 +62,14 @@ class RuledText(Struct, frozen=True, array_like=True):
     output: TokenIds
 
 
+class PooledPrompt(Struct, frozen=True, array_like=True):
+    """What is to be made of the hidden states of a run, in as many steps as its prompt takes."""
+
+    pooling: Pooling
+    tokens: Position
+    """Of the prompt: the step that computes the last of them gives the state."""
+
+
 BlockName = tuple[Count, Position]
 """Of a full KV block: the run that computed it, and the block's place in that run, from 0."""
 BlockNames = Annotated[tuple[BlockName, ...], Meta(max_length=MAX_TOKENS)]
@@ -87,6 +95,8 @@ class StageEntry(Struct, frozen=True, array_like=True):
     shared: BlockNames = ()
     """Where a run begins behind tokens whose KV cache is here: the blocks that it begins with, up to `position`. Not
     for a worker that does not say `shares_kv`."""
+    pooled: PooledPrompt | None = None
+    """On the last stage, with each step of a run whose prompt's state is wanted."""
 
 
 class StageStep(Struct, frozen=True, array_like=True, tag="stage_step"):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, BusySeconds, Count, Name, Port, Position, Seconds, Text, TokenId
+from agents.messages.bounds import MAX_RUNS, BusySeconds, Count, Name, Port, Position, Seconds, State, Text, TokenId
 from agents.messages.to_gateway import TokenLogprobs
 from agents.messages.to_stage import MAX_PARTS
 
@@ -44,6 +44,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """The rules may have a grammar, or it chooses no tokens at all."""
     shares_kv: bool = False
     """Runs may begin with KV blocks of others, and leave some that are kept; not with one of the previous version."""
+    pools: bool = False
+    """Its engine hands out hidden states, of which it makes those of prompts, or it is of no last stage."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):
@@ -56,11 +58,18 @@ class RunSample(Struct, frozen=True, array_like=True):
     logprobs: TokenLogprobs | None = None
 
 
+class RunState(Struct, frozen=True, array_like=True):
+    run: Count
+    state: State
+
+
 class StageSampled(Struct, frozen=True, array_like=True, tag="stage_sampled"):
     """From each worker that ends the model, for each of its steps, in order, also where nothing was to be sampled."""
 
     step: Count
     samples: Annotated[tuple[RunSample, ...], Meta(max_length=MAX_RUNS)]
+    states: Annotated[tuple[RunState, ...], Meta(max_length=MAX_RUNS)] = ()
+    """Of prompts that the step ended, where they were wanted."""
 
 
 class StageFailed(Struct, frozen=True, array_like=True, tag="stage_failed"):

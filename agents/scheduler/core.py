@@ -27,7 +27,7 @@ from agents.messages.to_gateway import (
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
-from agents.scheduler.flight import BadResultError, Flight, Sampled
+from agents.scheduler.flight import BadResultError, Flight, Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage, finished
 from agents.scheduler.hand_offs import HandOffs, PeerMessage
 from agents.scheduler.layout import PipelineLayout
@@ -216,18 +216,19 @@ class SchedulerCore:
                     orders.append(self._launch(group, entries))
         return tuple(orders)
 
-    def record(self, step: int, node: int, samples: Mapping[int, Sampled]) -> tuple[GatewayMessage, ...]:
-        """Record what a node of the last stage sampled, by run. The group goes on once all of them have reported.
+    def record(self, step: int, node: int, results: Mapping[int, Sampled | Pooled]) -> tuple[GatewayMessage, ...]:
+        """Record what a node of the last stage made, by run. The group goes on once all of them have reported.
 
         Raises BadResultError."""
         flight = self._flights.get(step)
         if flight is None or node not in flight.awaited:
             raise BadResultError(f"node {node} of the last stage reported step {step}, which is not asked of it")
-        asked = {e.run for e in flight.step.entries if e.nodes[-1] == node and e.sampling is not None}
-        if asked != set(samples):
-            raise BadResultError(f"node {node} of the last stage sampled {sorted(samples)} and not {sorted(asked)}")
+        own = [entry for entry in flight.step.entries if entry.nodes[-1] == node]
+        asked = {e.run: Pooled if e.gives_state else Sampled for e in own if e.gives_state or e.sampling is not None}
+        if asked != {run: type(result) for run, result in results.items()}:
+            raise BadResultError(f"node {node} of the last stage made {sorted(results)} and not {sorted(asked)}")
         flight.awaited.remove(node)
-        flight.samples.update(samples)
+        flight.results.update(results)
         if flight.awaited:
             return ()
         del self._flights[step]
@@ -243,12 +244,16 @@ class SchedulerCore:
                 continue  # cancelled or preempted meanwhile
             sequence.admission.position += len(entry.token_ids)
             self.tally.prompt_tokens += 0 if sequence.admission.has_sampled else len(entry.token_ids)
-            if entry.sampling is None:
+            result = flight.results.get(entry.run)
+            if result is None:
                 continue
             self._runs.put_off_no_more(sequence.admission)
             sequence.admission.has_sampled = True
-            sample = flight.samples[entry.run]
-            run, reason = sequence.append(sample.token, sample.logprobs)
+            if isinstance(result, Pooled):
+                self._forget(sequence, "")
+                ended.append(finished(sequence, FinishReason.STOP, result.state))
+                continue
+            run, reason = sequence.append(result.token, result.logprobs)
             if run is not None:
                 made.setdefault(sequence.key[0], []).append(run)
             if reason is None and sequence.is_prefill:
@@ -353,13 +358,16 @@ class SchedulerCore:
                 for stage, node in enumerate(held.nodes):
                     chunk_left[stage][node] -= count
             end = held.position + count
-            sampling = sequence.sampling if end == len(sequence.tokens) else None
+            pooled = sequence.pooled
+            sampling = sequence.sampling if end == len(sequence.tokens) and pooled is None else None
             ruled = None if sampling is None else sequence.tell_rules(held)
             tokens = tuple(sequence.tokens[held.position : end])
             trace, shared = (sequence.request.trace, held.known) if held.is_new else ("", ())
             blocks = tuple(map(tuple, shared)) if any(shared) else ()
             self._runs.publish(sequence, held, end)
-            entries.append(StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace, ruled, blocks))
+            entries.append(
+                StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace, ruled, blocks, pooled)
+            )
         return tuple(entries)
 
     def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:

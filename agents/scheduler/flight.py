@@ -16,9 +16,17 @@ class Sampled:
     logprobs: TokenLogprobs | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """State of a prompt: fp32, little-endian."""
+
+    state: bytes
+
+
 @dataclass(slots=True)
 class Flight:
     step: GroupStep
     awaited: set[int]
     """Nodes of the last stage that have not reported."""
-    samples: dict[int, Sampled]
+    results: dict[int, Sampled | Pooled]
+    """By run."""

@@ -15,7 +15,8 @@ class GatewayMessage:
     message: Tokens | Finished | Failed
 
 
-def finished(sequence: Sequence, reason: FinishReason) -> GatewayMessage:
-    """Return the end of a request, for whoever asked."""
+def finished(sequence: Sequence, reason: FinishReason, state: bytes = b"") -> GatewayMessage:
+    """Return the end of a request, for whoever asked. `state`: of its prompt, where that was wanted."""
     owner, attempt = sequence.key
-    return GatewayMessage(owner, Finished(attempt, reason, sequence.output_tokens, sequence.cached_prompt_tokens))
+    end = Finished(attempt, reason, sequence.output_tokens, sequence.cached_prompt_tokens, state)
+    return GatewayMessage(owner, end)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agents.messages.to_scheduler import OtherLeg, Sampling
-from agents.messages.to_stage import RuledText
+from agents.messages.to_stage import PooledPrompt, RuledText
 from agents.scheduler.block_book import BlockName
 
 
@@ -24,6 +24,13 @@ class StepEntry:
     """Set with the first `sampling` of a run that has rules."""
     shared: tuple[tuple[BlockName, ...], ...] = ()
     """Where a run begins behind tokens whose KV cache is there: the blocks that it holds, at the node of each stage."""
+    pooled: PooledPrompt | None = None
+    """Set in each step of a prompt whose state is wanted."""
+
+    @property
+    def gives_state(self) -> bool:
+        """Tell whether the prompt's state is there with the last of these tokens."""
+        return self.pooled is not None and self.position + len(self.token_ids) == self.pooled.tokens
 
 
 @dataclass(frozen=True, slots=True)

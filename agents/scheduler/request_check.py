@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from agents.messages.to_gateway import Failure
-from agents.messages.to_scheduler import Generate
+from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.layout import PipelineLayout
 
 
@@ -17,6 +17,8 @@ def unfit(request: Generate, layout: PipelineLayout) -> Iterator[tuple[Failure, 
     prompt, context = len(request.prompt), layout.max_context_tokens
     if request.model != layout.model:
         yield Failure.UNKNOWN_MODEL, f"serves {layout.model!r}, not {request.model!r}"
+    if request.pooling is not None and (request.leg is not Leg.WHOLE or request.generated):
+        yield Failure.UNSUPPORTED, "the state of a prompt is a whole leg's, and has no output behind it"
     if not prompt:
         yield Failure.UNSUPPORTED, "an empty prompt"
     if max((*request.prompt, *request.generated), default=0) >= layout.vocab_size:

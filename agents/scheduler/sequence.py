@@ -7,8 +7,8 @@ from enum import Enum, auto
 import msgspec
 
 from agents.messages.to_gateway import FinishReason, TokenLogprobs, TokenRun
-from agents.messages.to_scheduler import Generate, Leg, Sampling
-from agents.messages.to_stage import RuledText
+from agents.messages.to_scheduler import Generate, Leg, Pooling, Sampling
+from agents.messages.to_stage import PooledPrompt, RuledText
 from agents.scheduler.block_book import BlockName
 from agents.scheduler.block_digests import extend_digests
 
@@ -102,8 +102,15 @@ class Sequence:
 
     @property
     def shares_blocks(self) -> bool:
-        """Tell whether its KV cache may be that of others with the same tokens. A decode leg's comes from elsewhere."""
-        return self.request.leg is not Leg.DECODE
+        """Tell whether its KV cache may be that of others with the same tokens. A decode leg's comes from elsewhere,
+        and for a mean all tokens are computed."""
+        return self.request.leg is not Leg.DECODE and self.request.pooling is not Pooling.MEAN
+
+    @property
+    def pooled(self) -> PooledPrompt | None:
+        """Return what its steps are to make of the prompt; None: tokens."""
+        pooling = self.request.pooling
+        return None if pooling is None else PooledPrompt(pooling, len(self.request.prompt))
 
     @property
     def cached_prompt_tokens(self) -> int:

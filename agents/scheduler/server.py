@@ -13,10 +13,10 @@ from agents.gateways import Gateways
 from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, WorkDone
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
-from agents.messages.to_scheduler import Generate, LogitRules
+from agents.messages.to_scheduler import Generate
 from agents.messages.to_stage_scheduler import KvLinkBroken, StageSampled
 from agents.scheduler.core import SchedulerCore
-from agents.scheduler.flight import BadResultError, Sampled
+from agents.scheduler.flight import BadResultError, Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.hand_off_desk import HandOffDesk
 from agents.scheduler.layout import PipelineLayout
@@ -69,6 +69,7 @@ class InstanceScheduler:
             hand_off=self._desk.endpoint,
             obeys_rules=self._gang.obeys_rules,
             obeys_grammars=self._gang.obeys_grammars,
+            pools=self._gang.pools,
             **state,
         )
 
@@ -97,7 +98,7 @@ class InstanceScheduler:
         self._gateways.close()
 
     def submit(self, gateway: Peer, request: Generate) -> None:
-        refusal = self._refusal(request.sampling.rules)
+        refusal = self._refusal(request)
         if refusal:
             self._gateways.send(gateway, Failed(request.attempt, Failure.UNSUPPORTED, refusal))
             return
@@ -109,12 +110,15 @@ class InstanceScheduler:
         self._answer(self._core.submit(gateway, request, self._loop.time()))
         self._wake()
 
-    def _refusal(self, rules: LogitRules | None) -> str:
-        """Return why the stages cannot choose tokens by these rules; empty where they can."""
+    def _refusal(self, request: Generate) -> str:
+        """Return why the stages cannot do what is asked; empty where they can."""
+        rules = request.sampling.rules
         if rules is not None and not self._gang.obeys_rules:
             return "stages of an earlier release serve here, which know no penalties, min_p or logit biases"
         if rules is not None and rules.grammar and not self._gang.obeys_grammars:
             return "there is no tokenizer.json beside the weights here, or no llguidance: no grammar can be obeyed"
+        if request.pooling is not None and not self._gang.pools:
+            return "the engine of the last stage hands out no hidden states: there are no embeddings"
         return ""
 
     def cancel(self, gateway: Peer, attempt: int) -> None:
@@ -141,9 +145,10 @@ class InstanceScheduler:
         self._wake()
 
     def stage_sampled(self, node: int, message: StageSampled) -> None:
-        samples = {sample.run: Sampled(sample.token, sample.logprobs) for sample in message.samples}
+        results: dict[int, Sampled | Pooled] = {made.run: Pooled(made.state) for made in message.states}
+        results |= {sample.run: Sampled(sample.token, sample.logprobs) for sample in message.samples}
         try:
-            self._answer(self._core.record(message.step, node, samples))
+            self._answer(self._core.record(message.step, node, results))
         except BadResultError as error:
             self.stages_lost(str(error))
         self._wake()

@@ -144,6 +144,11 @@ class StageGang:
         return bool(self._loaded) and all(loaded.obeys_grammars for loaded in self._loaded.values())
 
     @property
+    def pools(self) -> bool:
+        """Whether workers make states of prompts."""
+        return bool(self._loaded) and all(loaded.pools for loaded in self._loaded.values())
+
+    @property
     def node_stats(self) -> tuple[NodeStats, ...]:
         """Return counters of the nodes whose workers have all loaded."""
         stats = []
@@ -320,6 +325,8 @@ def _stage_entries(entry: StepEntry, way: tuple[int, ...], workers: Workers) -> 
         source = way[at - 1] if at else NOWHERE
         is_last = at == len(way) - 1
         target = NOWHERE if is_last else way[at + 1]
-        sampling, ruled = (entry.sampling, entry.ruled) if is_last else (None, None)
+        sampling, ruled, pooled = (entry.sampling, entry.ruled, entry.pooled) if is_last else (None, None, None)
         shared = entry.shared[workers.place(worker).stage] if entry.shared else ()
-        yield StageEntry(entry.run, entry.position, tokens, source, target, sampling, entry.trace, ruled, shared)
+        yield StageEntry(
+            entry.run, entry.position, tokens, source, target, sampling, entry.trace, ruled, shared, pooled
+        )

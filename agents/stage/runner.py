@@ -15,6 +15,7 @@ from agents.messages import to_scheduler, to_stage
 from agents.messages.to_gateway import TokenLogprobs
 from agents.messages.to_stage import StageEntry, StageStep
 from agents.messages.to_stage_scheduler import RunSample, StageSampled
+from agents.stage.pooled_prompts import PooledPrompts, needs_rows
 
 
 class StageRunner:
@@ -23,6 +24,7 @@ class StageRunner:
     def __init__(self, engine: StageEngine, mesh: Mesh) -> None:
         self._engine = engine
         self._mesh = mesh
+        self._pooled = PooledPrompts()
         self.busy_s = 0.0
         """That the engine has spent in steps."""
 
@@ -42,10 +44,12 @@ class StageRunner:
         if output.hidden is not None:
             self._send(step, output.hidden)
             return None
-        return StageSampled(step.number, tuple(map(_run_sample, output.samples)))
+        states = () if output.rows is None else self._pooled.take(step.entries, output.rows)
+        return StageSampled(step.number, tuple(map(_run_sample, output.samples)), states)
 
     def free(self, run: int, kept: Sequence[int] = ()) -> None:
         self._engine.free(str(run), kept)
+        self._pooled.forget(run)
 
     def drop(self, blocks: Sequence[to_stage.BlockName]) -> None:
         self._engine.drop([BlockName(str(run), block) for run, block in blocks])
@@ -83,7 +87,10 @@ def _parts(entries: Sequence[StageEntry], peers: Sequence[int]) -> dict[int, lis
 def _step_request(entry: StageEntry) -> StepRequest:
     sampling = None if entry.sampling is None else _sampling(entry.sampling)
     shared = tuple(BlockName(str(run), block) for run, block in entry.shared)
-    return StepRequest(str(entry.run), entry.position, entry.tokens, sampling, _ruled(entry.ruled), shared=shared)
+    ruled, hands_out = _ruled(entry.ruled), needs_rows(entry)
+    return StepRequest(
+        str(entry.run), entry.position, entry.tokens, sampling, ruled, hands_out_rows=hands_out, shared=shared
+    )
 
 
 def _sampling(told: to_scheduler.Sampling) -> Sampling:

@@ -122,6 +122,7 @@ class StageWorker:
                 obeys_rules=True,
                 obeys_grammars=facts.obeys_grammars or not facts.held.last,
                 shares_kv=facts.shares_kv,
+                pools=facts.takes_rows or not facts.held.last,
             )
         )
         if self._beat is None:

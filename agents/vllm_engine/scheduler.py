@@ -234,6 +234,8 @@ class VllmScheduler:
         rules = request.sampling.rules
         if rules is not None and rules.grammar and self._load is not None and not self._load.obeys_grammars:
             yield Failure.UNSUPPORTED, "there is no tokenizer.json beside the weights here, or no llguidance"
+        if request.pooling is not None:
+            yield Failure.UNSUPPORTED, "vLLM hands out no hidden states here: there are no embeddings"
         if request.leg is not Leg.WHOLE and self._legs is None:
             yield Failure.HAND_OFF, "serves whole requests, and hands no KV cache over"
         if (request.peer is None) is not (request.leg is Leg.WHOLE):

@@ -47,7 +47,8 @@ class Answer:
         """Yield pieces as they come; raises ApiError where the call fails. `finish_reason` is set at the end."""
         while True:
             news = await self._call.news()
-            if news.ids and self.first_token_s is None:
+            # The state of a prompt is there when its first token would be.
+            if (news.ids or self._call.state) and self.first_token_s is None:
                 self.first_token_s = time.monotonic()
             piece = self._take(news)
             if self._stop.is_found:
@@ -59,8 +60,8 @@ class Answer:
             elif news.end is not None:
                 self.finish_reason = news.end.value
                 rest = self._stop.push(self._text.flush()) + self._stop.flush()
-                piece = Piece(piece.text + rest, piece.ids, piece.logprobs)
-            if piece.text or piece.logprobs:
+                piece = Piece(piece.text + rest, piece.ids, piece.logprobs, self._call.state)
+            if piece.text or piece.logprobs or piece.state:
                 yield piece
             if self.finish_reason:
                 return

@@ -96,6 +96,16 @@ def without_grammars(instance: str) -> ApiError:
     )
 
 
+def without_states(instance: str) -> ApiError:
+    """400: what runs there hands out no hidden states."""
+    return bad_request(
+        f"Instance {instance} makes no embeddings: they are made by engine `torch` of this release, and not by vLLM."
+        " Ask a model of /v1/models that such an engine runs",
+        "model",
+        "unsupported_parameter",
+    )
+
+
 def client_left() -> ApiError:
     return ApiError(499, "client_closed_request", "The client left")
 

@@ -15,11 +15,12 @@ from agents.tracing.spans import StartSpan, ids_alone
 from agents.tracing.trace_parent import read_trace_parent
 from control.gateway.access import check_access
 from control.gateway.api_error import ApiError, unavailable, unknown_model
-from control.gateway.bodies import ChatBody, CompletionBody, DetokenizeBody, TokenizeBody, read_body
+from control.gateway.bodies import ChatBody, CompletionBody, DetokenizeBody, EmbeddingBody, TokenizeBody, read_body
 from control.gateway.chat_request import chat_params
 from control.gateway.completion_reply import CompletionReply
 from control.gateway.completion_request import completion_params
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.embedding_request import EmbeddingReply, embedding_params
 from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
 from control.gateway.generation_params import Conversation
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
@@ -70,6 +71,7 @@ class GatewayApp:
             "/v1/completions": self._complete,
             "/v1/chat/completions": self._chat,
             "/v1/responses": self._respond,
+            "/v1/embeddings": self._embed,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
         }
@@ -151,6 +153,10 @@ class GatewayApp:
         (asked,) = params.prompts
         tools = asked.tools if isinstance(asked, Conversation) else None
         await self._generation.serve(params, exchange, partial(ResponseReply, body, tools))
+
+    async def _embed(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope), EmbeddingBody)
+        await self._generation.serve_whole(embedding_params(body), exchange, partial(EmbeddingReply, body))
 
     async def _tokenize(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), TokenizeBody)

@@ -81,6 +81,19 @@ class CompletionBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
     best_of: int | None = None
 
 
+class EmbeddingBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    model: _Name
+    input: str | Annotated[list[int | str | _TokenList], Meta(max_length=MAX_TOKENS)]
+    encoding_format: Literal["float", "base64"] | None = None
+    """None is float."""
+    dimensions: Annotated[int, Meta(ge=1, le=MAX_TOKENS)] | None = None
+    user: _Name | None = None
+    """Accepted and not used."""
+    service_tier: ServiceTier | None = None
+    """This and `cache_salt` as for completions."""
+    cache_salt: CacheSalt | None = None
+
+
 class ImageUrl(Struct):
     url: str
     detail: Literal["auto", "low", "high"] | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agents.messages.component_work import PromptRows
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
-from agents.messages.to_scheduler import Sampling
+from agents.messages.to_scheduler import Pooling, Sampling
 from control.gateway.api_error import ApiError
 from policies.fair_order import Account
 from policies.priority import Priority
@@ -44,6 +44,8 @@ class GenerationRequest:
     """As of `Generate`."""
     task: "TaskCall | None" = None
     """Of an app: what it asks of executors beside its decoder."""
+    pooling: Pooling | None = None
+    """How the state of its prompt is made, where that is wanted and no tokens are."""
 
 
 class News(NamedTuple):
@@ -69,6 +71,8 @@ class Call:
         """Instances that failed this call since it was last parked."""
         self.end: FinishReason | ApiError | None = None
         self.cached_prompt_tokens = 0
+        self.state = b""
+        """Of the prompt, once it is there."""
         self.route: RoutedRoute | None = None
         """Route of the latest attempt."""
         self.rows: dict[int, PromptRows] = {}

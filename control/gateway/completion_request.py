@@ -10,7 +10,7 @@ _DEFAULT_MAX_TOKENS = 16
 
 def completion_params(body: CompletionBody) -> GenerationParams:
     """Raises ApiError."""
-    prompts = _prompts(body.prompt)
+    prompts = prompts_of(body.prompt, "prompt")
     check_common(body, len(prompts))
     if body.echo:
         raise unsupported("echo", "the prompt is not sent back; you have it")
@@ -34,17 +34,17 @@ def completion_params(body: CompletionBody) -> GenerationParams:
     )
 
 
-def _prompts(prompt: str | list[int | str | list[int]]) -> tuple[str | tuple[int, ...], ...]:
-    """One text, the tokens of one prompt, or a list of several of these."""
+def prompts_of(prompt: str | list[int | str | list[int]], param: str) -> tuple[str | tuple[int, ...], ...]:
+    """One text, the tokens of one prompt, or a list of several of these. Raises ApiError that names `param`."""
     if isinstance(prompt, str):
         return (prompt,)
     if not prompt:
-        raise bad_request("`prompt` is empty", "prompt")
+        raise bad_request(f"`{param}` is empty", param)
     tokens = tuple(item for item in prompt if isinstance(item, int))
     if tokens:
         if len(tokens) < len(prompt):
             raise bad_request(
-                "`prompt` mixes tokens with prompts: a list is of tokens, or of texts and lists of tokens", "prompt"
+                f"`{param}` mixes tokens with texts: a list is of tokens, or of texts and lists of tokens", param
             )
         return (tokens,)
     return tuple(item if isinstance(item, str) else tuple(item) for item in prompt if not isinstance(item, int))

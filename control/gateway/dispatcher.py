@@ -19,14 +19,14 @@ from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
 from agents.messages.component_work import Encoded
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
-from agents.messages.to_scheduler import Cancel, LogitRules
+from agents.messages.to_scheduler import Cancel, LogitRules, Pooling
 from agents.tracing.trace_parent import trace_id
 from control.gateway.api_error import bad_request, given_up, late_refused, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
 from control.gateway.encoding import Encoding, placement
 from control.gateway.instance_link import InstanceLink
-from control.gateway.leg_parts import LegPart, writing_part
+from control.gateway.leg_parts import LegPart, prompt_alone, writing_part
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -113,12 +113,13 @@ class Dispatcher:
             with suppress(ChannelError):
                 link.ask(slack_s, calls)
 
-    def check_rules(self, model: ModelEntry, rules: LogitRules) -> None:
-        """Raises ApiError while an instance that could get a request cannot choose tokens by its rules."""
+    def check_able(self, model: ModelEntry, rules: LogitRules | None, pooling: Pooling | None = None) -> None:
+        """Raises ApiError while an instance that could get a request cannot do what it asks, as of
+        `InstanceLink.unable`."""
         for member in model.served.routing.members:
             link = self._links.get(member.id)
             is_asked = not model.token_classes.isdisjoint(member.units_per_s)
-            error = link.unable(rules) if link is not None and link.is_usable and is_asked else None
+            error = link.unable(rules, pooling) if link is not None and link.is_usable and is_asked else None
             if error is not None:
                 raise error
 
@@ -183,6 +184,7 @@ class Dispatcher:
             return
         if isinstance(message, Finished):
             attempt.call.cached_prompt_tokens = max(attempt.call.cached_prompt_tokens, message.cached_prompt_tokens)
+            attempt.call.state = message.state
             attempt.close_leg(message)
             link.pause_s = 0.0
             if attempt.first is link:
@@ -251,14 +253,18 @@ class Dispatcher:
 
     def _send(self, call: Call, chosen: ChosenRoute, parts: Sequence[LegPart]) -> bool:
         """Begin an attempt; True when it is under way, or the call has ended."""
-        rules = call.asked.sampling.rules
-        if call.asked.must_obey and rules is not None:
-            makers = [m for m, part in zip(chosen.members, parts, strict=True) if part.makes_tokens]
-            unable = next((error for m in makers if (error := self._links[m.id].unable(rules)) is not None), None)
+        members: Sequence[RoutedInstance] = chosen.members
+        pooling = call.asked.pooling
+        if pooling is not None:
+            members, parts = prompt_alone(members, parts)
+        rules = call.asked.sampling.rules if call.asked.must_obey else None
+        if rules is not None or pooling is not None:
+            makers = [self._links[m.id] for m, part in zip(members, parts, strict=True) if part.makes_tokens]
+            unable = next((error for m in makers if (error := m.unable(rules, pooling)) is not None), None)
             if unable is not None:
                 call.finish(unable)
                 return True
-        legs = [(next(self._ids), self._links[member.id]) for member in chosen.members]
+        legs = [(next(self._ids), self._links[member.id]) for member in members]
         attempt = Attempt(call, legs, sum(not part.sends_to for part in parts))
         self._by_call[call], call.route = attempt, chosen.route
         legs[0][1].prompts += 1

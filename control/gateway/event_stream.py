@@ -20,7 +20,7 @@ class EventStream:
         """It is too late for another one."""
         self._send = send
         self._headers = headers
-        self._reply = reply
+        self.reply = reply
         self._is_open = False
 
     async def comment(self, text: bytes) -> None:
@@ -30,7 +30,7 @@ class EventStream:
 
     async def piece(self, piece: Piece, choice: int) -> None:
         await self._open()
-        await self._body(self._reply.chunk(piece, choice))
+        await self._body(self.reply.chunk(piece, choice))
 
     async def event(self, event: bytes) -> None:
         await self._open()
@@ -53,7 +53,7 @@ class EventStream:
         if not self._is_open:
             self._is_open = True
             await self._begin()
-            opening = self._reply.opening()
+            opening = self.reply.opening()
             if opening:
                 await self._body(opening)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from math import inf
+from typing import TypeVar
 
 from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
@@ -22,7 +23,7 @@ from control.gateway.http import JSON, Receive, Send, answer
 from control.gateway.media.intake import MediaIntake
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.published import AccessKey
-from control.gateway.reply import Choice, Piece, Reply, Usage, error_event
+from control.gateway.reply import Choice, Piece, Reply, Usage, WholeReply, error_event
 from control.gateway.request_accounts import Entry, RequestAccounts
 from control.gateway.service_tier import ServiceTier, granted_priority, tier_of
 from control.gateway.settings import GatewaySettings
@@ -34,13 +35,15 @@ from policies.fair_order import Account
 from policies.priority import Priority
 from templates_lib.values.work import Unit
 
-MakeReply = Callable[[str, str, int, Tokenizer, bool, ServiceTier | None, int], Reply]
+AnyReply = TypeVar("AnyReply", bound=WholeReply)
+MakeReply = Callable[[str, str, int, Tokenizer, bool, ServiceTier | None, int], AnyReply]
 """Of the request's id, the model's name, Unix seconds, the tokenizer, whether usage is told, the tier, and how many
 answers there are."""
 
-
 _UNITS = {"ttft": Unit.PROMPT_TOKEN, "tpot": Unit.OUTPUT_TOKEN}
 """Objective → unit of the leg that decides it."""
+_MOST_AT_ONCE = 16
+"""Answers that are written on the loop."""
 _FAULT = 500
 """Statuses of failures that are not the client's."""
 TIMEOUT_SLACK_S = 10.0
@@ -104,8 +107,27 @@ class Generation:
         self._loop = asyncio.get_running_loop()
         self._open = 0
 
-    async def serve(self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply) -> None:
+    async def serve(self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply[Reply]) -> None:
         """Raises ApiError as long as nothing has been sent."""
+
+        def opened(reply: Reply, to: HttpExchange) -> EventStream | None:
+            return EventStream(to.send, to.headers, reply) if params.is_stream else None
+
+        await self._serve(params, exchange, make_reply, opened)
+
+    async def serve_whole(
+        self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply[WholeReply]
+    ) -> None:
+        """The same for answers that are never streamed."""
+        await self._serve(params, exchange, make_reply, lambda _reply, _to: None)
+
+    async def _serve(
+        self,
+        params: GenerationParams,
+        exchange: HttpExchange,
+        make_reply: MakeReply[AnyReply],
+        opened: Callable[[AnyReply, HttpExchange], EventStream | None],
+    ) -> None:
         started_s, name = time.monotonic(), params.model
         params, of_app = self._apps.resolve(params)
         media = await self._intake.read(params, self._dispatcher.models)
@@ -124,7 +146,7 @@ class Generation:
             len(wanted),
         )
         exchange = replace(exchange, headers=(*exchange.headers, *entries[-1].headers))
-        events = EventStream(exchange.send, exchange.headers, reply) if params.is_stream else None
+        events = opened(reply, exchange)
         gone: asyncio.Future[None] = self._loop.create_future()
         watch = self._loop.create_task(self._watch(exchange.receive, model.id, gone))
         self._count_open(len(wanted))
@@ -147,7 +169,7 @@ class Generation:
             try:
                 self._start(calls)
                 if events is not None:
-                    await self._stream(wanted, answers, reply, events, params.with_usage)
+                    await self._stream(wanted, answers, events, params.with_usage)
                 else:
                     await self._whole(wanted, answers, reply, exchange)
             finally:
@@ -168,10 +190,10 @@ class Generation:
         self, wanted: list[WantedAnswer], exchange: HttpExchange, priority: Priority
     ) -> tuple[list[Entry], list[Charges | QueuePlace]]:
         """Open the accounts of all answers and admit them, or none. Raises ApiError."""
-        rules = wanted[0].sampling.rules
-        if wanted[0].must_obey and rules is not None:
+        rules, pooling = wanted[0].sampling.rules if wanted[0].must_obey else None, wanted[0].pooling
+        if rules is not None or pooling is not None:
             for model in {one.model.id: one.model for one in wanted}.values():
-                self._dispatcher.check_rules(model, rules)
+                self._dispatcher.check_able(model, rules, pooling)
         entries = self._accounts.open(wanted, exchange.key, is_retry=exchange.is_retry)
         try:
             if self._open + len(wanted) > self._settings.max_open_calls:
@@ -217,6 +239,7 @@ class Generation:
             wanted.must_obey,
             cache_salt_of(key, params.cache_salt),
             task,
+            wanted.pooling,
         )
 
     async def _turns(
@@ -255,7 +278,7 @@ class Generation:
         return place.turn.result()
 
     async def _whole(
-        self, wanted: list[WantedAnswer], answers: list[Answer], reply: Reply, exchange: HttpExchange
+        self, wanted: list[WantedAnswer], answers: list[Answer], reply: WholeReply, exchange: HttpExchange
     ) -> None:
         pieces: list[list[Piece]] = [[] for _ in answers]
         if len(answers) == 1:
@@ -266,17 +289,20 @@ class Generation:
                     if piece is not None:
                         pieces[choice].append(piece)
         choices = [Choice(own, answer_.finish_reason) for own, answer_ in zip(pieces, answers, strict=True)]
-        await answer(exchange.send, 200, reply.whole(choices, _usage(wanted, answers)), (JSON, *exchange.headers))
+        usage = _usage(wanted, answers)
+        # Of thousands of vectors it is megabytes, for which no other request waits.
+        is_large = len(choices) > _MOST_AT_ONCE
+        body = await asyncio.to_thread(reply.whole, choices, usage) if is_large else reply.whole(choices, usage)
+        await answer(exchange.send, 200, body, (JSON, *exchange.headers))
 
     async def _stream(
         self,
         wanted: list[WantedAnswer],
         answers: list[Answer],
-        reply: Reply,
         events: EventStream,
         with_usage: bool,
     ) -> None:
-        last = b""
+        last, reply = b"", events.reply
         if len(answers) == 1:
             async for piece in answers[0].pieces():
                 await events.piece(piece, 0)

@@ -7,6 +7,7 @@ from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HfTokenizer
 
 from control.gateway.chat_template import ChatTemplate
+from control.gateway.embedder import embedder_of_gguf
 from control.gateway.sampling_defaults import sampling_defaults
 from control.gateway.tokenizer import TokenizerFiles
 from control.gateway.tokenizer_error import TokenizerError
@@ -75,4 +76,5 @@ def load_gguf(path: Path) -> TokenizerFiles:
         bos_ids=(bos,) if bos is not None and value("tokenizer.ggml.add_bos_token", False) else (),
         chat_template=ChatTemplate(source, names) if source else ChatTemplate.missing(),
         sampling_defaults=sampling_defaults({name: value(key) for name, key in _SAMPLING.items()}),
+        embedder=embedder_of_gguf(metadata),
     )

@@ -10,8 +10,8 @@ from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.messages.component_work import Encoded
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
-from agents.messages.to_scheduler import AskPlaces, LogitRules, OtherLeg
-from control.gateway.api_error import ApiError, of_earlier_release, without_grammars
+from agents.messages.to_scheduler import AskPlaces, LogitRules, OtherLeg, Pooling
+from control.gateway.api_error import ApiError, of_earlier_release, without_grammars, without_states
 from control.gateway.slack_rows import MemberState
 from policies.pace import Pace
 from policies.room import Room
@@ -66,9 +66,14 @@ class InstanceLink:
             and self.status.state is SchedulerState.READY
         )
 
-    def unable(self, rules: LogitRules) -> ApiError | None:
-        """The answer to who asks for tokens by these rules, if it cannot choose them so; None: it can."""
+    def unable(self, rules: LogitRules | None, pooling: Pooling | None = None) -> ApiError | None:
+        """The answer to who asks for tokens by these rules, or for the state of a prompt, if it cannot make them; None:
+        it can."""
         status = self.status
+        if pooling is not None and (status is None or not status.pools):
+            return without_states(self.instance)
+        if rules is None:
+            return None
         if status is None or not status.obeys_rules:
             return of_earlier_release(self.instance)
         return without_grammars(self.instance) if rules.grammar and not status.obeys_grammars else None

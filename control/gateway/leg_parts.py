@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agents.messages.to_scheduler import Generate, Leg, OtherLeg
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
-from policies.routing_table import RoutedRoute
+from policies.routing_table import RoutedInstance, RoutedRoute
 from templates_lib.values.work import Unit
 
 End = tuple[int, int]
@@ -55,12 +55,22 @@ class LegPart:
             sends_to=peers(*self.sends_to),
             cache_salt=asked.cache_salt,
             given=call.given,
+            pooling=asked.pooling,
         )
 
 
 def writing_part(route: RoutedRoute, leg: int) -> LegPart:
     """The task of the decoder of an app: what it needs of other legs comes as rows, by reference."""
     return LegPart(route.legs[leg].work_class, Leg.WHOLE, None, (), ())
+
+
+def prompt_alone(
+    members: Sequence[RoutedInstance], parts: Sequence[LegPart]
+) -> tuple[Sequence[RoutedInstance], Sequence[LegPart]]:
+    """Return the member of a route that computes the prompt, and its part where it does nothing else, for nobody else:
+    of a request that wants the prompt's state."""
+    first = next(n for n, part in enumerate(parts) if part.makes_tokens)
+    return members[first : first + 1], (LegPart(parts[first].work_class, Leg.WHOLE, None, (), ()),)
 
 
 def leg_parts(route: RoutedRoute) -> tuple[LegPart, ...]:

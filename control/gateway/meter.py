@@ -60,6 +60,8 @@ class Offer:
     """Expected."""
     is_new: bool
     """False: a client asks again for what it was refused, which is no more demand; but it is use, when it is served."""
+    has_answer: bool
+    """False: no tokens are asked for, and their number says nothing of answers."""
     _interval: _Interval | None
     _counts: _Counts
 
@@ -93,7 +95,9 @@ class Meter:
         """Tokens of an answer: the mean of late, or as planned; `most`: that may be made."""
         return min(self._mean_output.get(app, planned), float(most))
 
-    def offer(self, kind: Kind, prompt_tokens: int, output_tokens: float, *, is_new: bool = True) -> Offer:
+    def offer(
+        self, kind: Kind, prompt_tokens: int, output_tokens: float, *, is_new: bool = True, has_answer: bool = True
+    ) -> Offer:
         """A request came. `output_tokens`: as expected; what it was is told by `settle`."""
         interval = self._roll()
         counts = interval.counts.get(kind)
@@ -108,7 +112,7 @@ class Meter:
             counts.output_tokens += output_tokens
         interval.open += 1
         interval.is_changed = True
-        return Offer(kind[1], prompt_tokens, output_tokens, is_new, interval, counts)
+        return Offer(kind[1], prompt_tokens, output_tokens, is_new, has_answer, interval, counts)
 
     def refuse(self, offer: Offer) -> None:
         """Note that a request was refused for want of capacity."""
@@ -128,7 +132,7 @@ class Meter:
             counts.served_prompt_tokens += offer.prompt_tokens
         if is_length_known and offer.is_new:
             counts.output_tokens += made - offer.output_tokens
-        if is_whole:
+        if is_whole and offer.has_answer:
             mean = self._mean_output.get(offer.app, float(made))
             self._mean_output[offer.app] = mean + _LEARNING * (made - mean)
         self._close(offer)

@@ -18,6 +18,8 @@ class Piece:
     text: str
     ids: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] = ()
+    state: bytes = b""
+    """Of the prompt, where that was asked for: fp32, little-endian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,20 @@ class Choice:
     finish_reason: str
 
 
-class Reply(Protocol):
-    """Renders the answers to one request of one endpoint. Events are whole server-sent events, `choice` is the number
-    of an answer."""
+class WholeReply(Protocol):
+    """Renders the answers to one request of one endpoint, once all of them are there."""
 
     @property
     def shows_special(self) -> bool:
         """Whether text must have special tokens, too."""
+
+    def whole(self, choices: list[Choice], usage: Usage) -> bytes:
+        """The body of answers that are not streamed. Raises ApiError."""
+
+
+class Reply(WholeReply, Protocol):
+    """The same for answers that may be streamed. Events are whole server-sent events, `choice` is the number of an
+    answer."""
 
     def opening(self) -> bytes:
         """Events before the first text; may be empty."""
@@ -68,9 +77,6 @@ class Reply(Protocol):
 
     def closing(self, usage: Usage | None) -> bytes:
         """The usage's event, where given, and the mark of the end."""
-
-    def whole(self, choices: list[Choice], usage: Usage) -> bytes:
-        """The body of answers that are not streamed."""
 
 
 def joined(pieces: list[Piece]) -> Piece:

@@ -35,7 +35,9 @@ class RequestAccounts:
         """Open an account for each answer. Raises ApiError 429 for a key at its limit, which takes all of them or none:
         what it asks beyond that is no demand to be planned for."""
         outputs = [
-            self._meter.expected_output(one.model.id, one.model.served.mean_output_tokens, one.max_tokens)
+            0.0
+            if one.pooling is not None
+            else self._meter.expected_output(one.model.id, one.model.served.mean_output_tokens, one.max_tokens)
             for one in wanted
         ]
         tokens = [len(one.prompt) + output for one, output in zip(wanted, outputs, strict=True)]
@@ -44,7 +46,11 @@ class RequestAccounts:
         return [
             Entry(
                 self._meter.offer(
-                    (one.model.served.fleet, one.model.id, project), len(one.prompt), output, is_new=not is_retry
+                    (one.model.served.fleet, one.model.id, project),
+                    len(one.prompt),
+                    output,
+                    is_new=not is_retry,
+                    has_answer=one.pooling is None,
                 ),
                 None if taken is None else replace(taken, tokens=own),
             )

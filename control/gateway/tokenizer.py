@@ -7,7 +7,9 @@ from typing import Protocol
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.decoders import DecodeStream
 
+from control.gateway import embedder
 from control.gateway.chat_template import ChatTemplate
+from control.gateway.embedder import Embedder
 from control.gateway.sampling_defaults import PLAIN, SamplingDefaults
 
 
@@ -34,6 +36,10 @@ class Tokenizer(Protocol):
     @property
     def sampling_defaults(self) -> SamplingDefaults:
         """As its model's files have them."""
+
+    @property
+    def embedder(self) -> Embedder:
+        """How its model's embeddings are made."""
 
     def encode(self, texts: Sequence[str], is_rendered: bool) -> list[tuple[int, ...]]:
         """Plain prompts get the tokens that the model wants around one; a rendered conversation has them."""
@@ -62,6 +68,7 @@ class TokenizerFiles:
     """Put before a plain prompt where the tokenizer's own post-processor does not do it."""
     chat_template: ChatTemplate = field(default_factory=ChatTemplate.missing)
     sampling_defaults: SamplingDefaults = PLAIN
+    embedder: Embedder = embedder.PLAIN
 
     @property
     def vocabulary_size(self) -> int:

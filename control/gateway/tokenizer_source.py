@@ -7,6 +7,7 @@ import msgspec
 from tokenizers import Tokenizer as HfTokenizer
 
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
+from control.gateway.embedder import read_embedder
 from control.gateway.gguf_tokenizer import load_gguf
 from control.gateway.sampling_defaults import sampling_defaults
 from control.gateway.tokenizer import Tokenizer, TokenizerFiles
@@ -37,7 +38,8 @@ def _load_directory(path: Path) -> TokenizerFiles:
     template = path / "chat_template.jinja"
     source = template.read_text() if template.is_file() else _default_template(config.get("chat_template"))
     chat = ChatTemplate(source, special) if source else ChatTemplate.missing()
-    return TokenizerFiles(tokenizer, stop_ids, chat_template=chat, sampling_defaults=sampling_defaults(generation))
+    defaults, embedder = sampling_defaults(generation), read_embedder(path)
+    return TokenizerFiles(tokenizer, stop_ids, chat_template=chat, sampling_defaults=defaults, embedder=embedder)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agents.messages.to_scheduler import Sampling
+from agents.messages.to_scheduler import Pooling, Sampling
 from control.gateway.answer_formats.formats import KNOWN_FORMATS
 from control.gateway.answer_grammar import call_schema, check_grammar
 from control.gateway.api_error import bad_request, unavailable, unknown_model, unsupported
@@ -33,6 +33,8 @@ class WantedAnswer:
     """Its client asked for rules of sampling, and no others would do."""
     places: tuple[int | None, ...] = ()
     """First token of each picture and sound in the prompt; None: the decoder attends to its rows."""
+    pooling: Pooling | None = None
+    """As of `GenerationRequest`."""
 
 
 async def wanted_answers(
@@ -46,15 +48,17 @@ async def wanted_answers(
     `is_task`: somebody encodes that, and its rows have places in the prompt. Raises ApiError."""
     model = _model(params, models)
     asked = await _asked_sampling(params, model)
+    pooling = _pooling(params, model)
+    param = "input" if params.is_embedding else "prompt"
     wanted: list[WantedAnswer] = []
     for prompt in params.prompts:
-        tokens, places = await prompt_tokens(prompt, model), tuple[int | None, ...]()
+        tokens, places = await prompt_tokens(prompt, model, param), tuple[int | None, ...]()
         size = len(tokens) + (0 if media is None else media.pictures + media.sounds)
         if is_task and media is not None:
             tokens, places = _with_places(tokens, model, media)
             size = len(tokens)
         part = models.get(model.served.longer, model) if _is_long(model, size) else model
-        most = _room(params, prompt, part, size, media)
+        most = _room(params, prompt, part, size, media, param)
         stop_ids = () if params.ignores_eos else part.tokenizer.stop_ids
         stop_ids = tuple(dict.fromkeys((*stop_ids, *params.stop_token_ids)))
         if len(stop_ids) > _MOST_STOP_IDS:
@@ -66,7 +70,8 @@ async def wanted_answers(
             raise unsupported("response_format", "this model's files name no token that ends an answer")
         for choice in range(params.choices):
             sampling = asked.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
-            wanted.append(WantedAnswer(part, tokens, most, stop_ids, sampling, choice == 0, asked.asks_rules, places))
+            of_it = (stop_ids, sampling, choice == 0, asked.asks_rules, places, pooling)
+            wanted.append(WantedAnswer(part, tokens, most, *of_it))
     if media is not None and not is_task:
         raise unavailable(f"No instance encodes pictures or sounds for `{model.id}` yet; send text alone")
     return wanted
@@ -87,8 +92,16 @@ def _with_places(
         raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
 
 
-async def prompt_tokens(prompt: Prompt, model: ModelEntry) -> tuple[int, ...]:
-    """Raises ApiError for what cannot be a prompt."""
+def _pooling(params: GenerationParams, model: ModelEntry) -> Pooling | None:
+    """Raises ApiError for a model of which no embeddings can be made."""
+    embedder = model.tokenizer.embedder
+    if params.is_embedding and embedder.refusal:
+        raise bad_request(f"`{model.id}` makes no embeddings: {embedder.refusal}", "model", "unsupported_parameter")
+    return embedder.pooling if params.is_embedding else None
+
+
+async def prompt_tokens(prompt: Prompt, model: ModelEntry, param: str = "prompt") -> tuple[int, ...]:
+    """Raises ApiError for what cannot be a prompt, which names `param`."""
     if isinstance(prompt, tuple):
         tokens = prompt
     elif isinstance(prompt, str):
@@ -96,9 +109,9 @@ async def prompt_tokens(prompt: Prompt, model: ModelEntry) -> tuple[int, ...]:
     else:
         tokens = await model.encoder.encode(rendered(prompt, model.tokenizer.chat_template), is_rendered=True)
     if not tokens:
-        raise bad_request("The prompt is empty", "prompt")
+        raise bad_request(f"`{param}` has a text without tokens", param)
     if isinstance(prompt, tuple):
-        check_tokens(tokens, model, "prompt")
+        check_tokens(tokens, model, param)
     return tokens
 
 
@@ -160,10 +173,15 @@ def _is_long(model: ModelEntry, prompt_tokens: int) -> bool:
 
 
 def _room(
-    params: GenerationParams, prompt: Prompt, model: ModelEntry, prompt_tokens: int, media: MediaUnits | None
+    params: GenerationParams,
+    prompt: Prompt,
+    model: ModelEntry,
+    prompt_tokens: int,
+    media: MediaUnits | None,
+    param: str,
 ) -> int:
     """Tokens that the answer may have. `prompt_tokens`: those of `media` included. Raises ApiError."""
-    context, param = model.served.context_tokens, "messages" if isinstance(prompt, Conversation) else "prompt"
+    context, param = model.served.context_tokens, "messages" if isinstance(prompt, Conversation) else param
     room, most = context - prompt_tokens, model.served.most_prompt_tokens
     has = str(prompt_tokens)
     if media is not None:

@@ -63,7 +63,9 @@ class Tokenizers:
             whole = Path(work, "whole")
             whole.mkdir()
             for file in files:
-                shutil.copyfile(file, whole / file.name)
+                copied = whole / file.relative_to(files[0].parent)
+                copied.parent.mkdir(exist_ok=True)
+                shutil.copyfile(file, copied)
             os.replace(whole, kept)
         self._failed.pop(weights, None)
         self._back_off.worked(weights)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from templates_lib.models.sentence_modules import MODULES, pooling_file
 from templates_lib.models.weights_place import NoWeightsError
 from templates_lib.values.install_hint import install_hint
 
@@ -77,13 +78,18 @@ def find_checkpoint(place: str) -> HubCheckpoint:
 
 
 def fetch_text(place: str) -> tuple[Path, ...]:
-    """Fetch tokenizer.json, and what else there is that says how text becomes tokens. Raises NoWeightsError."""
+    """Fetch tokenizer.json, and what else there is that says how text becomes tokens, and hidden states embeddings: all
+    in the folder of the first, or in one of its folders. Raises NoWeightsError."""
     repository = _Repository.of(place)
     found = [repository.fetch(_TOKENIZER)]
     repository = replace(repository, revision=found[0].parent.name)
     for name in _BESIDE_IT:
         with suppress(_NoFileError):
             found.append(repository.fetch(name))
+    with suppress(_NoFileError, ValueError):  # of a list of modules that is none, whoever reads it says so
+        found.append(repository.fetch(MODULES))
+        pooling = pooling_file(found[-1].read_bytes())
+        found += [repository.fetch(pooling)] if pooling else []
     return tuple(found)
 
 

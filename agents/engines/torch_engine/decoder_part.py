@@ -13,6 +13,7 @@ PARTS = (QWEN_VL, WHISPER)
 _NESTED = {"qwen2_5_vl": QWEN_VL, "qwen2_5_omni": QWEN_VL, "internvl": ""}
 """`model_type` → that of its decoder, where `text_config` does not name it (it is in older files at the root)."""
 _WHISPER_NORM = "layer_norm."
+_BARE = "embed_tokens.weight"
 
 
 def decoder_part(checkpoint: Checkpoint) -> Checkpoint:
@@ -21,7 +22,7 @@ def decoder_part(checkpoint: Checkpoint) -> Checkpoint:
     if family == WHISPER:
         return _of_whisper(checkpoint)
     if family not in _NESTED:
-        return checkpoint
+        return _of_bare(checkpoint)
     # Names as they are published, and as transformers has called them in between.
     names = without_prefix(
         checkpoint.names, "model.language_model.", "language_model.model.", "thinker.model.", "model."
@@ -32,6 +33,15 @@ def decoder_part(checkpoint: Checkpoint) -> Checkpoint:
     # Whether the two are one matrix is said at either level of a config, and not always the same; files know it.
     config = _text_config(checkpoint.config, _NESTED[family]) | {"tie_word_embeddings": not head}
     return PartOfCheckpoint(checkpoint, config, names)
+
+
+def _of_bare(checkpoint: Checkpoint) -> Checkpoint:
+    """Models of embeddings are published as transformers' base model: without `model.` before their names, and without
+    an LM head."""
+    if _BARE not in checkpoint.names:
+        return checkpoint
+    names = {f"model.{name}": name for name in checkpoint.names}
+    return PartOfCheckpoint(checkpoint, checkpoint.config | {"tie_word_embeddings": True}, names)
 
 
 def _text_config(root: dict[str, Any], family: str) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Greedy output of the torch engine is that of transformers, token for token in fp32, however the model is cut."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from agents.weights.source import open_checkpoint
 from templates_lib.cost.row_padding import MOST_ROWS
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.pipelines import Pipeline, Running, hand_over
@@ -94,3 +96,10 @@ def test_decode_goes_on_where_the_layers_are_cut_differently(tiny_model: Made, n
 
 def _held(held) -> range:
     return range(held.first_layer, held.end)
+
+
+def test_a_base_model_without_a_head_is_read_as_embeddings_are_published(tiny_model: Made, tmp_path: Path) -> None:
+    _, model = tiny_model("qwen3")
+    model.base_model.save_pretrained(tmp_path)
+    prompt = prompt_of(20)
+    assert_same(Pipeline.load(open_checkpoint(tmp_path), [2, 4]).generate(prompt, 8), reference(model, prompt, 8))

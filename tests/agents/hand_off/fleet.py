@@ -40,6 +40,7 @@ class Fleet(World):
     def __init__(self, folder: Path, checkpoint: Path) -> None:
         super().__init__(folder)
         self.checkpoint = checkpoint
+        self.tokenizer = folder / "tokenizer"
         self.instances: dict[str, Instance | VllmNode] = {}
         self._opened = ExitStack()
         self._client: OpenAI | None = None
@@ -66,7 +67,7 @@ class Fleet(World):
         routed = text_model(MODEL, [member(MODEL, name, *self.legs[name], 1e6) for name in names])
         said = {name: self.instances[name].addresses for name in names}
         addresses = {name: Address(at["endpoint"], at["public_key"]) for name, at in said.items()}
-        served = PublishedModel(routed, str(self.folder / "tokenizer"), 256, 1_700_000_000)
+        served = PublishedModel(routed, str(self.tokenizer), 256, 1_700_000_000)
         write_published(self.folder / "table.json", Published(self.version, addresses, (served,)))
 
     def pair(self, prefill: str, decode: str) -> None:

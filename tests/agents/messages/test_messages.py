@@ -208,7 +208,7 @@ def test_session_messages_reach_every_receiver_and_pickles_none():
 
 
 def test_a_field_added_at_the_end_by_a_newer_peer_is_ignored():
-    newer = msgspec.msgpack.encode(["finished", 3, "stop", 17, 0, "new field"])
+    newer = msgspec.msgpack.encode(["finished", 3, "stop", 17, 0, b"", "new field"])
     assert Decoder(ToGateway).decode(newer) == Finished(3, FinishReason.STOP, 17)
 
 

@@ -8,7 +8,7 @@ from agents.messages.to_gateway import Failed, Finished, TokenRun, Tokens
 from agents.messages.to_scheduler import Generate, LogitRules, Sampling
 from agents.scheduler.block_book import BlockName
 from agents.scheduler.core import SchedulerCore
-from agents.scheduler.flight import Sampled
+from agents.scheduler.flight import Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import Dispatch, DropBlocks, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry
@@ -62,7 +62,7 @@ class FakeStages:
     cached: dict[int, list[int]] = field(default_factory=dict)
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)
     group_of: dict[int, int] = field(default_factory=dict)
-    flights: dict[int, tuple[GroupStep, dict[int, Sampled]]] = field(default_factory=dict)
+    flights: dict[int, tuple[GroupStep, dict[int, Sampled | Pooled]]] = field(default_factory=dict)
     ruled: dict[int, tuple[LogitRules, list[int]]] = field(default_factory=dict)
     """Rules of a run, and the tokens that they count, as the stage that samples knows them."""
     tokens: dict[int, list[int]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class FakeStages:
         assert order.number == self.last_step + 1
         assert all(flight.group != order.group for flight, _ in self.flights.values()), "one step a group at once"
         self.last_step = order.number
-        samples = {}
+        samples: dict[int, Sampled | Pooled] = {}
         for entry in order.entries:
             assert self.places.setdefault(entry.run, entry.nodes) == entry.nodes, "nodes are fixed while a run lives"
             assert self.group_of.setdefault(entry.run, order.group) == order.group
@@ -154,8 +154,11 @@ class FakeStages:
             assert entry.position == len(held), "every position once and in order"
             held.extend(entry.token_ids)
             if entry.sampling is not None:
-                samples[entry.run] = Sampled(next_token(tuple(held)))
-                self._count(entry, held, samples[entry.run].token)
+                chosen = next_token(tuple(held))
+                samples[entry.run] = Sampled(chosen)
+                self._count(entry, held, chosen)
+            elif entry.gives_state:
+                samples[entry.run] = Pooled(bytes(held))
         self._check_blocks()
         self.flights[order.number] = (order, samples)
         self.on_step(order)

@@ -169,7 +169,7 @@ def test_results_that_nobody_asked_for_are_a_fault():
     at = stages(layout((1.0,)))
     submit(at, asked(1))
     at.order()
-    with pytest.raises(BadResultError, match="sampled"):
+    with pytest.raises(BadResultError, match="made"):
         at.core.record(1, 0, {})
     with pytest.raises(BadResultError, match="not asked"):
         at.core.record(7, 0, {})

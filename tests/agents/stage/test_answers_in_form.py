@@ -1,13 +1,18 @@
-"""Prefilled here and decoded there by the torch engine, behind a real gateway: answers that obey what a client asks."""
+"""Prefilled here and decoded there by the torch engine, behind a real gateway: answers that obey what a client asks,
+and embeddings."""
 
+import base64
 import json
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
+import numpy as np
 import openai
 import pytest
 import torch
+from transformers import AutoModel
 
 from bench.text_tables import DECODE, PREFILL
 from tests.agents.engines.letter_tokenizer import END, LETTERS, NEWLINE, SPACE, letter_tokenizer
@@ -132,3 +137,92 @@ def test_forms_that_no_grammar_can_hold_say_why(fleet: Fleet, change: dict[str, 
     with pytest.raises(openai.BadRequestError) as refused:
         fleet.client().chat.completions.create(**asked(**change))
     assert refused.value.param == param
+
+
+TEXTS = ["turn left", "x", "and then sixty steps to the right, past the old mill by the river"]
+"""The last one takes several steps."""
+
+
+def hidden_states(fleet: Fleet, text: str) -> torch.Tensor:
+    """(tokens, hidden size) behind the last norm, as transformers has them."""
+    model = AutoModel.from_pretrained(fleet.checkpoint, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        return model(torch.tensor([[LETTERS.index(letter) for letter in text]])).last_hidden_state[0]
+
+
+def unit(vector: Any) -> Any:
+    return np.asarray(vector, np.float32) / np.linalg.norm(vector)
+
+
+def embedded(fleet: Fleet, given: Any, **options: Any) -> list[Any]:
+    answer = fleet.client().embeddings.create(model=MODEL, input=given, **options)
+    assert [each.index for each in answer.data] == list(range(len(answer.data)))
+    return [np.asarray(each.embedding, np.float32) for each in answer.data]
+
+
+def test_embeddings_are_the_states_of_last_tokens_as_transformers_has_them(fleet: Fleet) -> None:
+    answer = fleet.client().embeddings.create(model=MODEL, input=TEXTS, encoding_format="float")
+    for text, each in zip(TEXTS, answer.data, strict=True):
+        assert np.allclose(each.embedding, unit(hidden_states(fleet, text)[-1]), atol=1e-4)
+    assert answer.usage.prompt_tokens == answer.usage.total_tokens == sum(map(len, TEXTS))
+    in_base64 = embedded(fleet, TEXTS)  # what the client asks for where nothing is said
+    assert np.allclose(in_base64, [each.embedding for each in answer.data], atol=1e-5)
+    as_tokens = [[LETTERS.index(letter) for letter in text] for text in TEXTS]
+    assert np.allclose(embedded(fleet, as_tokens), in_base64, atol=1e-5)
+    (short,) = embedded(fleet, TEXTS[0], dimensions=8)
+    assert np.allclose(short, unit(in_base64[0][:8]), atol=1e-6)
+
+
+def test_texts_that_begin_alike_share_blocks_and_get_the_same_state(fleet: Fleet) -> None:
+    first, again = (embedded(fleet, [TEXTS[2]])[0] for _ in range(2))
+    assert np.allclose(first, again, atol=1e-5)
+
+
+def test_embeddings_are_means_where_the_files_of_a_model_say_so(fleet: Fleet) -> None:
+    mean = shutil.copytree(fleet.tokenizer, fleet.folder / "mean", ignore=shutil.ignore_patterns("*.safetensors"))
+    modules = [
+        {"idx": n, "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for n, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling")))
+    ]
+    (mean / "modules.json").write_text(json.dumps(modules))
+    (mean / "1_Pooling").mkdir()
+    flags = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+    (mean / "1_Pooling" / "config.json").write_text(json.dumps(flags))
+    fleet.tokenizer, before = mean, fleet.tokenizer
+    try:
+        fleet.publish()
+        fleet.wait_for("medley_gateway_table_version", fleet.version)
+        for text, vector in zip(TEXTS, embedded(fleet, TEXTS), strict=True):
+            assert np.allclose(vector, hidden_states(fleet, text).mean(0), atol=1e-4), "and no length of one"
+    finally:
+        fleet.tokenizer = before
+        fleet.publish()
+        fleet.wait_for("medley_gateway_table_version", fleet.version)
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "param"),
+    [
+        ({"input": []}, "input"),
+        ({"input": ["a", ""]}, "input"),
+        ({"input": [1, "a"]}, "input"),
+        ({"input": [[10**6]]}, "input"),
+        ({"input": "a" * 257}, "input"),
+        ({"input": ["a"] * 2049}, "input"),
+        ({"input": "a", "dimensions": 0}, "dimensions"),
+        ({"input": "a", "dimensions": 10**5}, "dimensions"),
+        ({"input": "a", "encoding_format": "int8"}, "encoding_format"),
+        ({"input": "a", "pooling": "max"}, "pooling"),
+    ],
+)
+def test_embeddings_that_cannot_be_made_are_refused_by_name(
+    fleet: Fleet, asked_for: dict[str, Any], param: str
+) -> None:
+    answer = fleet.http().post("/v1/embeddings", json={"model": MODEL, **asked_for})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+def test_raw_base64_is_little_endian_fp32(fleet: Fleet) -> None:
+    asked_for = {"model": MODEL, "input": "x", "encoding_format": "base64"}
+    (data,) = fleet.http().post("/v1/embeddings", json=asked_for).json()["data"]
+    assert np.allclose(np.frombuffer(base64.b64decode(data["embedding"]), "<f4"), embedded(fleet, "x")[0], atol=1e-5)

@@ -12,7 +12,7 @@ import pytest
 
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Status, Tokens
-from agents.messages.to_scheduler import Cancel, Generate, Sampling
+from agents.messages.to_scheduler import Cancel, Generate, Pooling, Sampling
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.settings import SchedulerSettings
 from agents.vllm_engine import scheduler as scheduler_module
@@ -75,10 +75,7 @@ def run(scenario: Callable[[At], Coroutine[Any, Any, None]], max_waiting: int = 
 
 def asked(attempt: int, tokens: int = 6, **options: Any) -> Generate:
     told = {"prompt": (1, 2, 3), "generated": (), "stop_ids": (), "deadline_s": 600.0, **options}
-    sampling = Sampling(0.0, 1.0, 0, 0)
-    return Generate(
-        attempt, "r", "m", told["prompt"], told["generated"], tokens, told["stop_ids"], sampling, told["deadline_s"]
-    )
+    return Generate(attempt, "r", "m", max_tokens=tokens, sampling=Sampling(0.0, 1.0, 0, 0), **told)
 
 
 def test_requests_wait_for_an_engine_that_loads_and_go_on_behind_what_was_sent() -> None:
@@ -145,6 +142,10 @@ def test_refusals_of_the_engine_and_a_full_queue_cost_nobody_else_anything() -> 
         at.loading.set()
         await at.seen.until(lambda: len(at.ends()) == 3)
         assert at.ends()[1] == Failed(1, Failure.UNSUPPORTED, "99 is no token")
+        at.dialer.send(asked(5, pooling=Pooling.LAST))
+        await at.seen.until(lambda: 5 in at.ends())
+        assert at.ends()[5].failure is Failure.UNSUPPORTED
+        assert not at.status().pools
         assert at.tokens(4) == [3, 4, 5, 6, 7, 8]
         assert 2 not in at.ends()
 

@@ -135,6 +135,7 @@ def test_the_length_of_answers_is_learned(clock: Clock):
     assert meter.expected_output("m", 256.0, 100) == 100.0
     for _ in range(300):
         meter.settle(meter.offer(KIND, 1, 256.0), 10, is_whole=True, is_length_known=True)
+        meter.settle(meter.offer(KIND, 1, 0.0, has_answer=False), 0, is_whole=True, is_length_known=True)
     assert meter.expected_output("m", 256.0, 1000) == pytest.approx(10.0)
 
 

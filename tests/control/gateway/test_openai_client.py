@@ -130,6 +130,15 @@ def test_log_probabilities_where_the_engine_has_them(world: World):
         client.completions.create(model=MODEL, prompt="xyz", logprobs=6)
 
 
+def test_embeddings_of_an_engine_that_makes_none_are_refused_with_its_instance(world: World):
+    with pytest.raises(openai.BadRequestError) as refused:
+        world.client().embeddings.create(model=MODEL, input=["abc", "d"])
+    assert refused.value.param == "model"
+    assert "e1" in refused.value.message
+    with pytest.raises(openai.NotFoundError):
+        world.client().embeddings.create(model="echo-2", input="abc")
+
+
 def test_request_ids_are_the_clients_where_it_has_some(world: World):
     client = world.client()
     given = client.completions.with_raw_response.create(

@@ -144,7 +144,7 @@ def test_an_instance_of_the_release_before_is_not_asked_for_what_it_would_read_o
             await fleet.usable(dispatcher)
             rules = LogitRules(presence_penalty=1.0)
             with pytest.raises(ApiError, match="earlier release") as refused:
-                dispatcher.check_rules(dispatcher.models["m"], rules)
+                dispatcher.check_able(dispatcher.models["m"], rules)
             assert refused.value.status == 503
             plain, asks = fleet.call(5), fleet.call(5)
             sampling = Sampling(0.0, 1.0, 0, 0, None, rules)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.messages.to_scheduler import Pooling
 from control.fleet.effects import ThreadEffects
+from control.gateway.embedder import Embedder
 from control.gateway.tokenizer_source import load_tokenizer
 from control.reconcile.tokenizers import AwaitedError, Tokenizers
 from templates_lib.models.weights_place import NoWeightsError
@@ -51,6 +53,14 @@ def test_it_is_fetched_once_and_is_what_gateways_load(site: Site) -> None:
     assert sorted(site.hub.sent) == ["tokenizer.json", "tokenizer_config.json"]
     assert Tokenizers(site.folder, site.effects)(PLACE) == found, "a later control plane finds it"
     assert [path.name for path in site.folder.iterdir()] == ["acme%2Ftiny%40main"]
+
+
+def test_how_embeddings_are_made_comes_with_it(site: Site) -> None:
+    modules = b'[{"path": "", "type": "a.Transformer"}, {"path": "1_Pooling", "type": "a.Pooling"}]'
+    pooling = {"modules.json": modules, "1_Pooling/config.json": b'{"pooling_mode_mean_tokens": true}'}
+    site.hub.files = {"acme/tiny": {**site.hub.files["acme/tiny"], **pooling}}
+    site.fetch()
+    assert load_tokenizer(Path(site.tokenizers(PLACE))).embedder == Embedder(Pooling.MEAN, normalises=False)
 
 
 def test_a_failure_is_said_and_tried_again_after_a_while(site: Site) -> None:
