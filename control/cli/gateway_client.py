@@ -18,7 +18,10 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class NoAnswerError(ValueError):
-    """The gateway is not there, or refuses: the message says why."""
+    """The gateway is not there, or refuses: the message says why, with nothing that a terminal would obey."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class GatewayClient:
             if error.code in also:
                 return error
             if error.code in _REDIRECTS:
-                to = printable(error.headers.get("location", "nowhere"))
+                to = error.headers.get("location", "nowhere")
                 raise NoAnswerError(f"{self.url} sends on to {to}: name that with --gateway, if you trust it") from None
             raise NoAnswerError(f"{self.url} refuses: {_reason(error)}") from None
         except (OSError, http.client.HTTPException) as error:
@@ -101,9 +104,9 @@ class _Stays(urllib.request.HTTPRedirectHandler):
 
 
 def _names(found: Iterable[Any]) -> list[str]:
-    """Raises TypeError for what are no names."""
+    """Raises TypeError for what are no names, or none that can be shown."""
     names = list(found)
-    if not all(isinstance(name, str) for name in names):
+    if not all(isinstance(name, str) and name.isprintable() for name in names):
         raise TypeError
     return names
 
@@ -112,8 +115,11 @@ def _deltas(event: Mapping[str, Any]) -> Iterator[Delta]:
     for choice in event["choices"]:
         delta = choice["delta"]
         yield Delta(delta.get("content") or "", delta.get("reasoning") or "")
-    if event.get("usage"):
-        yield Delta(usage=event["usage"])
+    usage = event.get("usage")
+    if usage:
+        if not all(isinstance(usage[name], int) for name in ("prompt_tokens", "completion_tokens")):
+            raise TypeError
+        yield Delta(usage=usage)
 
 
 def _events(answer: Any, url: str) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 PIPE_WIDTH = 160
+_GAP = 2
+"""Cells between two columns of a table."""
 
 
 class Output(StrEnum):
@@ -70,6 +72,30 @@ def table(*columns: str, right: Collection[str] = (), title: str | None = None) 
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
+
+
+def fitting_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    right: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> "Table":
+    """Make a table of rows. Of the `spare` columns, the first first, as many are left out as it takes to show the
+    others in `width` cells, each row in a line; what is still too wide is folded, as nothing of a name may be lost."""
+    from rich.cells import cell_len
+
+    most = {name: max(map(cell_len, (name, *(row[n] for row in rows)))) for n, name in enumerate(columns)}
+    left = list(columns)
+    for name in spare:
+        if sum(most[each] for each in left) + _GAP * (len(left) - 1) <= width:
+            break
+        left.remove(name)
+    shown = table(*left, right=right)
+    for row in rows:
+        shown.add_row(*(cell for name, cell in zip(columns, row, strict=True) if name in left))
+    return shown
 
 
 def refuse_unwritable(*paths: Path | None) -> None:

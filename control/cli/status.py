@@ -12,7 +12,7 @@ import typer
 
 from control.cli.acting import opened
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emitted, say, table
+from control.cli.output import Output, OutputOption, console, emitted, fitting_table, say
 
 if TYPE_CHECKING:
     from control.fleet.fleet_status import FleetStatus, ModelStatus
@@ -94,13 +94,13 @@ def _print(fleet: "FleetStatus") -> None:
     typer.echo(f"fleet {fleet.fleet}: plan {fleet.plan[:12]}, {fleet.usd_per_hour:,.3f} $/h")
     for key, rate in fleet.unmet.items():
         typer.echo(f"  the plan leaves {rate:.3g} requests/s of {key} unserved")
-    right = ("ready", "running", "waiting", "capacity/s")
-    shown = table("model", "leg", *right, "unit", right=right)
+    right, rows = ("ready", "running", "waiting", "capacity/s"), []
     for model in fleet.models:
         for leg in model.legs:
             load = f"{leg.ready} of {leg.planned}", str(leg.running), str(leg.waiting)
-            shown.add_row(model.model, leg.leg, *load, f"{leg.units_per_s:,.1f}", leg.unit)
-    console().print(shown)
+            rows.append((model.model, leg.leg, *load, f"{leg.units_per_s:,.1f}", leg.unit))
+    columns, to = ("model", "leg", *right, "unit"), console()
+    to.print(fitting_table(columns, rows, to.width, right=right, spare=("unit", "waiting", "running")))
     for model in fleet.models:
         refused = f", {model.late_refusals} refused as late" if model.late_refusals else ""
         counts = f"{model.requests} requests, {model.resumptions} resumptions{refused}"
@@ -112,18 +112,18 @@ def _print_promises(promises: "Iterable[KeptPromise]") -> None:
     promises = tuple(promises)
     if not promises:
         return
-    right = ("promised", "simulated", "kept", "answers", "planned with")
-    shown = table("promise", "objective", *right, right=right)
+    right, rows = ("promised", "simulated", "kept", "answers", "planned with"), []
     for each in promises:
         promise = f"{each.promised.percentile:g} %", f"{100 * each.promised.share:.2f} %"
         factor = "100 %" if each.correction is None else f"{100 * each.correction.factor:.3g} %"
         for one in each.objectives:
             kept = f"{100 * one.kept.share:.2f} % ({100 * one.kept.low:.2f}-{100 * one.kept.high:.2f})"
             answers = f"{one.kept.answers:,.0f}"
-            shown.add_row(each.work_class, one.objective.upper(), *promise, kept, answers, factor)
+            rows.append((each.work_class, one.objective.upper(), *promise, kept, answers, factor))
         if not each.objectives:
-            shown.add_row(each.work_class, "", *promise, "-", "0", factor)
-    console().print(shown)
+            rows.append((each.work_class, "", *promise, "-", "0", factor))
+    columns, to = ("promise", "objective", *right), console()
+    to.print(fitting_table(columns, rows, to.width, right=right, spare=("planned with", "answers", "simulated")))
     for each in promises:
         correction = each.correction
         if correction is not None and correction.is_any:

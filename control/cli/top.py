@@ -12,7 +12,7 @@ import typer
 
 from control.cli.acting import opened
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emitted, table
+from control.cli.output import Output, OutputOption, console, emitted, fitting_table
 from control.cli.status import figures_of, ms
 from control.cli.time_text import at
 
@@ -71,13 +71,14 @@ def top(
             time.sleep(every_s)
             look = _look(database, before, figures_of(gateway), time.monotonic() - began_s)
             if not emitted(look, output):
-                shown.print(_drawn(look))
+                shown.print(_drawn(look, shown.width))
             return
         with suppress(KeyboardInterrupt), Live(console=shown, auto_refresh=False) as live:
             while True:
                 time.sleep(every_s)
                 figures, now_s = figures_of(gateway), time.monotonic()
-                live.update(_drawn(_look(database, before, figures, now_s - began_s), "; Ctrl-C ends"), refresh=True)
+                look = _look(database, before, figures, now_s - began_s)
+                live.update(_drawn(look, shown.width, "; Ctrl-C ends"), refresh=True)
                 before, began_s = figures, now_s
 
 
@@ -117,30 +118,29 @@ def _rates(before: "GatewayFigures | None", now: "GatewayFigures", span_s: float
     return Rates(ttft.total / span_s, tokens / span_s, percentiles(ttft), percentiles(tpot))
 
 
-def _drawn(look: Look, end: str = "") -> "Group":
+def _drawn(look: Look, width: int, end: str = "") -> "Group":
     from rich.console import Group
 
     head = f"{look.at} UTC, the last {look.span_s:.1f} s{end}"
     if not look.instances:
         return Group(head, "No instance runs: all that are recorded are terminated.")
-    return Group(head, *_fleets(look), _models(look), _instances(look))
+    return Group(head, *_fleets(look), _models(look, width), _instances(look, width))
 
 
 def _fleets(look: Look) -> list[str]:
     return [f"fleet {each.fleet}: plan {each.plan[:12]}, {each.usd_per_hour:,.4f} $/h" for each in look.fleets]
 
 
-def _models(look: Look) -> "Table":
-    right = ("ready", "load", "req/s", "tok/s", "TTFT p50", "p99", "TPOT p50")
-    shown = table("model", *right, right=right)
+def _models(look: Look, width: int) -> "Table":
+    right, rows = ("ready", "load", "req/s", "tok/s", "TTFT p50", "p99", "TPOT p50"), []
     for fleet in look.fleets:
         for model in fleet.models:
             ready, planned = (sum(getattr(leg, name) for leg in model.legs) for name in ("ready", "planned"))
             load = f"{sum(leg.running for leg in model.legs)}+{sum(leg.waiting for leg in model.legs)}"
             rates = (look.rates or {}).get(model.model)
             figures = ("", "", "", "", "") if rates is None else _figures(rates)
-            shown.add_row(model.model, f"{ready} of {planned}", load, *figures)
-    return shown
+            rows.append((model.model, f"{ready} of {planned}", load, *figures))
+    return fitting_table(("model", *right), rows, width, right=right, spare=("load", "ready", "TTFT p50"))
 
 
 def _figures(rates: Rates) -> tuple[str, ...]:
@@ -153,13 +153,13 @@ def _figures(rates: Rates) -> tuple[str, ...]:
     )
 
 
-def _instances(look: Look) -> "Table":
-    right = ("load", "KV", "cpu", "MiB")
-    shown = table("instance", "model", "leg", "state", *right, right=right)
+def _instances(look: Look, width: int) -> "Table":
+    right, rows = ("load", "KV", "cpu", "MiB"), []
     for view in look.instances:
         kv = "" if view.kv_used is None else f"{view.kv_used:.0%}"
         cpu = sum(node.cpu_share or 0.0 for node in view.nodes)
         memory_mib = sum(node.memory_mib or 0 for node in view.nodes)
         load = f"{view.running}+{view.waiting}"
-        shown.add_row(view.id, view.model, view.leg, view.state, load, kv, f"{cpu:.2f}", f"{memory_mib:,}")
-    return shown
+        rows.append((view.id, view.model, view.leg, view.state, load, kv, f"{cpu:.2f}", f"{memory_mib:,}"))
+    columns = ("instance", "model", "leg", "state", *right)
+    return fitting_table(columns, rows, width, right=right, spare=("MiB", "cpu", "model", "leg"))

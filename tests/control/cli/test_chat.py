@@ -113,6 +113,25 @@ def test_other_events_than_a_gateways_are_said_so(event: str) -> None:
         list(GatewayClient(endpoint.url, "").chat({}))
 
 
+@pytest.mark.parametrize("status", [200, 400])
+def test_what_a_gateway_says_cannot_steer_a_terminal(status: int) -> None:
+    said = {"error": {"message": "no \x1b[2J\x1b]0;mine\x07 way", "code": None}}
+    body = json.dumps(said).encode() if status == 400 else b"data: " + json.dumps(said).encode() + b"\n\n"
+    answers = {"/v1/models": Said({"data": [{"id": "m"}]}), "/v1/chat/completions": Said(body, status)}
+    with serving(lambda asked: answers[asked.path]) as endpoint:
+        failed = ask("--gateway", endpoint.url, "-m", "Hello")
+    assert failed.exit_code == 1
+    assert "way" in failed.stderr
+    assert failed.stderr.replace("\n", " ").isprintable()
+
+
+def test_names_that_cannot_be_shown_are_no_models() -> None:
+    with serving(lambda _: Said({"data": [{"id": "\x1b[2Jm"}]})) as endpoint:
+        failed = ask("--gateway", endpoint.url, "-m", "Hello")
+    assert failed.exit_code == 1
+    assert failed.stderr.replace("\n", " ").isprintable()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
