@@ -17,11 +17,13 @@ from control.offers.quotes import Quotes
 from control.planning.disks import charged_disks
 from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
+from control.planning.graph_apps import graph_apps_of
 from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, not_run, open_types
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
 from control.planning.startable import barred_clouds, never_started, not_startable, starts_of
 from control.planning.step_time_margins import step_time_margins
+from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.graphs.catalogue import graph_names
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
@@ -142,6 +144,12 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         unpromised = open_types(fleet.graph_apps)
         notes = (*notes, *((not_promised(unpromised),) if unpromised else ()), not_run(names))
     return World(fleet, quotes, fleet.demand({}, {}, {}, 0.0), recipe, places, notes, graphs)
+
+
+def stated_apps(document: Document, own: Collection[OwnModel] = ()) -> tuple[PublishedApp, ...]:
+    """Return the any-to-any models of a spec, whatever the market sells; `own` as in `world_of`. Raises SpecError."""
+    apps, _, _ = graph_apps_of(read(document, _names(own)), document)
+    return apps
 
 
 def stated_quotes(document: Document, own: Collection[OwnModel]) -> tuple[Quotes, ...]:

@@ -8,7 +8,8 @@ from control.fleet_file.own_model import OwnModel
 from control.fleet_file.problem import SpecError
 from control.fleet_file.section import is_path, is_task_file
 from control.lifecycle.fleet import FleetRecord
-from control.planning.world import World, world_of
+from control.planning.world import World, stated_apps, world_of
+from templates_lib.apps.graph_app import PublishedApp
 
 
 def world_of_record(record: FleetRecord, own: Collection[OwnModel] = ()) -> World:
@@ -16,6 +17,12 @@ def world_of_record(record: FleetRecord, own: Collection[OwnModel] = ()) -> Worl
     a market that cannot be had."""
     document = document_of(record.spec, record.folder, record.name)
     return world_of(document, own)
+
+
+def apps_of_record(record: FleetRecord, own: Collection[OwnModel] = ()) -> tuple[PublishedApp, ...]:
+    """Read the any-to-any models of a fleet on record, and nothing of a market. `own`: registered models. Raises
+    SpecError."""
+    return stated_apps(document_of(record.spec, record.folder, record.name), own)
 
 
 def document_of(spec: str, folder: str, name: str) -> Document:

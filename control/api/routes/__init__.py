@@ -2,6 +2,7 @@
 
 from control.api.routes import (
     alerts,
+    apps,
     budgets,
     cost,
     decisions,
@@ -27,7 +28,7 @@ from control.api.routes import (
 )
 
 _RESOURCES = (
-    health, session, projects, models, fleets, plans, objectives, decisions, instances, templates, graphs, offers,
+    health, session, projects, models, fleets, plans, objectives, decisions, instances, templates, graphs, apps, offers,
     demand, cost, budgets, alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
 )  # fmt: skip
 ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

@@ -48,6 +48,7 @@ def there(admin: Api, database: Database) -> dict[str, str]:
         "webhook": "ops",
         "project": "default",
         "fleet": "chat",
+        "app": "vl",  # which this fleet has not
         "name": "chat",
         "scope": "fleet",
         "plan": plan.id,

@@ -25,6 +25,18 @@ OWN_CONFIG = {
 }  # fmt: skip
 """Of a model that the catalogue does not have."""
 
+_SLO = {"ttft_ms": 4000, "tpot_ms": 60}
+PICTURES = {
+    "name": "vl",
+    "graph": "qwen2.5-vl-7b",
+    "request_types": [
+        {"type": "image-text-to-text", "share": 0.7, "slo": _SLO},
+        {"type": "text-to-text", "share": 0.3, "slo": _SLO},
+    ],
+    "demand": {"requests_per_s": 3},
+}
+"""An any-to-any model, as `apps` of a spec has it."""
+
 
 def spec(name: str = "chat", **changes: Any) -> dict[str, Any]:
     """A fleet on this machine, which needs no prices."""
