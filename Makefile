@@ -7,7 +7,7 @@ IAC_VENV ?= .venv-iac
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: up plan install clouds web wheel vllm-env skypilot-env vllm-lock terraform-provider iac-env check test test-slow
+.PHONY: up plan install clouds web wheel vllm-env skypilot-env locks terraform-provider iac-env check test test-slow
 
 up: $(VENV)/.installed-up web  ## serve a small model from this machine
 	$(BIN)/medley up
@@ -97,12 +97,14 @@ $(VLLM_VENV)/.installed-vllm: Makefile
 	$(VLLM_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
-vllm-lock:  ## wheels that rented nodes install vLLM of, with their hashes
+locks:  ## wheels that rented nodes install of the agent's requirements and of vLLM, with their hashes
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv==0.9.30
-	$(VENV)-lock/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
-		--python-version 3.12 --python-platform x86_64-manylinux_2_35 --only-binary :all: \
-		templates_lib/data/engines/vllm.in --output-file templates_lib/data/engines/vllm.lock
+	for name in agent vllm; do \
+		$(VENV)-lock/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
+			--python-version 3.12 --python-platform x86_64-manylinux_2_35 --only-binary :all: \
+			templates_lib/data/engines/$$name.in --output-file templates_lib/data/engines/$$name.lock || exit 1; \
+	done
 
 terraform-provider: $(TERRAFORM_VENV)/.installed-terraform  ## Terraform's provider, in an environment of its own
 

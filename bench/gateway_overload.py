@@ -136,15 +136,16 @@ def overload(seconds: float) -> bool:
         done = subprocess.run([*command, *rates, *options], check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     found = json.loads(done.stdout)
     served = {name: len(found[text]["first_token_s"]) / (seconds - WARM_UP_S) for name, text in texts.items()}
-    fair = (PER_S - RATES["light"]) / (len(RATES) - 1)
+    asked = {name: sum(found[text]["statuses"].values()) / (seconds - WARM_UP_S) for name, text in texts.items()}
+    fair = (PER_S - asked["light"]) / (len(RATES) - 1)
     for name, text in texts.items():
-        print(f"  {name:6} asks {RATES[name]:5.1f}/s, gets {served[name]:5.2f}; answers {found[text]['statuses']}")
+        print(f"  {name:6} asks {asked[name]:5.1f}/s, gets {served[name]:5.2f}; answers {found[text]['statuses']}")
     times_s = sorted(time_s for each in found.values() for time_s in each["first_token_s"])
     late_s = times_s[int(0.99 * len(times_s))]
     statuses = {status for each in found.values() for status in each["statuses"]}
     quarter = len(memory) // 4
     before, after = statistics.mean(memory[quarter : 2 * quarter]), statistics.mean(memory[3 * quarter :])
-    wanted = {name: min(RATES[name], fair) for name in RATES}
+    wanted = {name: min(asked[name], fair) for name in RATES}
     off = max(abs(served[name] / wanted[name] - 1) for name in RATES)
     broken = sum(each["without_retry_after"] + each["broken"] for each in found.values())
     total = sum(served.values())

@@ -33,8 +33,13 @@ class Hostile:
         return f"POST /v1/completions HTTP/1.1\r\nhost: x\r\n{self._bearer}content-length: {length}\r\n\r\n".encode()
 
     async def idle(self) -> None:
-        """Connects and says nothing."""
-        await self._held(b"")
+        """Connects and says nothing, again whenever it is cut off."""
+        while True:
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection(self._host, self._port)
+                await reader.read()
+                writer.close()
+            await asyncio.sleep(PAUSE_S)
 
     async def slow_head(self) -> None:
         """Sends a header, a byte at a time."""

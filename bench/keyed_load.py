@@ -12,7 +12,7 @@ import asyncio
 import json
 import random
 import time
-from collections import Counter, deque
+from collections import deque
 from dataclasses import asdict, dataclass, field
 from urllib.parse import urlsplit
 
@@ -24,7 +24,7 @@ class Outcome:
     """What became of the requests of one key."""
 
     first_token_s: list[float] = field(default_factory=list)
-    statuses: Counter[str] = field(default_factory=Counter)
+    statuses: dict[str, int] = field(default_factory=dict)
     without_retry_after: int = 0
     """Refusals."""
     broken: int = 0
@@ -61,7 +61,7 @@ class Client:
                 await reader.readexactly(length)
                 self.outcome.without_retry_after += status != "200" and b"\r\nretry-after: " not in head
             if began_s >= self._counts_from_s:
-                self.outcome.statuses[status] += 1
+                self.outcome.statuses[status] = self.outcome.statuses.get(status, 0) + 1
             self._free.append(connection)
         except (OSError, asyncio.IncompleteReadError, IndexError):
             self.outcome.broken += 1

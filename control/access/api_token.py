@@ -6,6 +6,7 @@ from datetime import datetime
 
 from control.access.role import Role
 from control.access.secret import Secret
+from control.access.use_limits import UseLimits
 from control.given_name import DEFAULT_PROJECT
 from policies.priority import Priority
 
@@ -33,6 +34,10 @@ class ApiToken:
     """Of its holder's requests, at the most, and where they ask for none."""
     concurrent_requests: int | None = None
     """Requests of its holder that may be open at a gateway at the same time; None: no limit."""
+
+    @property
+    def limits(self) -> UseLimits:
+        return UseLimits(self.requests_per_minute, self.tokens_per_minute, self.concurrent_requests)
 
     def works(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

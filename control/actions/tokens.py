@@ -1,6 +1,6 @@
-"""Create and revoke API tokens."""
+"""Create, rotate and revoke API tokens."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from control.access.api_token import ApiToken
 from control.access.role import Role
@@ -8,10 +8,13 @@ from control.access.secret import Secret
 from control.access.use_limits import NO_LIMITS, UseLimits
 from control.actions.context import ActionContext
 from control.actions.projects import check_project
-from control.actions.refusal import WrongFieldError
+from control.actions.refusal import NotNowError, WrongFieldError
 from control.db.api_tokens import PostgresApiTokens
 from control.given_name import DEFAULT_PROJECT
 from policies.priority import Priority
+
+MOST_GRACE = timedelta(days=90)
+"""Time in which a token that is being replaced may work on."""
 
 
 def create_token(
@@ -33,6 +36,28 @@ def create_token(
             raise WrongFieldError("expires_at" if name.strip() else "name", str(error)) from None
         one.record("token.created", f"created token {token.id} ({role}) for {name}", token.id)
         return token, secret
+
+
+def rotate_token(act: ActionContext, token: str, grace: timedelta) -> tuple[ApiToken, Secret]:
+    """Make a token in place of another, with the same name, role, project, limits and length of life; the other ends
+    after `grace`, in which both work. Raises NotStoredError, NotNowError for a token that works no more,
+    WrongFieldError."""
+    with act.as_one() as one:
+        tokens = PostgresApiTokens(one.database)
+        old = tokens.load(token)
+        if not old.works(act.now):
+            raise NotNowError(f"token {token} works no more: make another in its place (`medley token create`)")
+        if not timedelta(0) <= grace <= MOST_GRACE:
+            raise WrongFieldError("grace_hours", f"a token works on for 0 to {MOST_GRACE.days * 24} hours")
+        life = None if old.expires_at is None else act.now + (old.expires_at - old.created_at)
+        new, secret = tokens.create(old.name, old.role, act.now, life, old.project, old.limits, old.priority)
+        if grace:
+            tokens.end_at(token, act.now + grace)
+        else:
+            tokens.revoke(token, act.now)
+        until = f"ends at {(act.now + grace).isoformat(timespec='minutes')}" if grace else "is revoked"
+        one.record("token.rotated", f"made token {new.id} for {old.name} in place of {token}, which {until}", token)
+        return new, secret
 
 
 def revoke_token(act: ActionContext, token: str) -> None:

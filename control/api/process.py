@@ -5,7 +5,6 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 import uvicorn
 
@@ -16,6 +15,8 @@ from control.api.work.pool import WorkPool
 from control.db.database import Database
 from control.db.kept_database import open_kept_database
 from control.db.location import URL_VARIABLE, home_directory
+from control.db.shared_clock import shared_clock
+from control.http_protocol import HttpLimits, bounded
 from control.http_server import HttpServer
 from control.listener import listening, url_of
 from control.tls_files import TlsFiles
@@ -24,7 +25,6 @@ _log = logging.getLogger(__name__)
 
 _GRACE_S = 10
 """Time for requests under way; streams, which have no end, are cut off then and resumed elsewhere."""
-_HEADER_BYTES = 32 << 10
 
 
 def serve(
@@ -67,7 +67,7 @@ def server(
     """Make the server of the API. `database_url` is that of `database`, for workers, which open it themselves."""
     workers_environment = dict(environment) | ({URL_VARIABLE: database_url} if database_url else {})
     pool = WorkPool(database, settings, workers_environment)
-    app = create_app(database, settings, lambda: datetime.now(UTC), pool, home_directory(environment))
+    app = create_app(database, settings, shared_clock(database), pool, home_directory(environment))
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -76,7 +76,7 @@ def server(
         ws="none",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_GRACE_S,
-        h11_max_incomplete_event_size=_HEADER_BYTES,
+        http=bounded(HttpLimits()),
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
         limit_concurrency=1_000,

@@ -4,7 +4,6 @@ import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,7 @@ def opened(database_url: str | None) -> "Iterator[Database]":
 def acting(database_url: str | None) -> "Iterator[ActionContext]":
     """The open database, and what actions on it need."""
     from control.actions.context import ActionContext
+    from control.db.shared_clock import shared_clock
 
     with opened(database_url) as database:
-        yield ActionContext(database, datetime.now(UTC), who())
+        yield ActionContext(database, shared_clock(database)(), who())

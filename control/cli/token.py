@@ -1,12 +1,11 @@
 """`medley token`: who may use the API and call models."""
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
-from control.access.api_token import ApiToken
 from control.access.role import Role
 from control.access.use_limits import UseLimits
 from control.cli.acting import acting, opened
@@ -16,7 +15,7 @@ from control.cli.output import Output, OutputOption, console, emit, emitted, say
 from control.given_name import DEFAULT_PROJECT, check_name
 from policies.priority import Priority
 
-app = Commands(name="token", help="Create, list and revoke API tokens.", no_args_is_help=True)
+app = Commands(name="token", help="Create, list, rotate and revoke API tokens.", no_args_is_help=True)
 
 
 @app.command("create")
@@ -91,14 +90,29 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
     for token in tokens:
         ends = "" if token.expires_at is None else f"{token.expires_at:%Y-%m-%d %H:%M}"
         works = "yes" if token.works(now) else "revoked" if token.revoked_at is not None else "expired"
-        limits = ("" if n is None else f"{n:,}" for n in _limits(token))
+        limits = ("" if n is None else f"{n:,}" for n in astuple(token.limits))
         made = f"{token.created_at:%Y-%m-%d %H:%M}"
         shown.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits, token.priority)
     console().print(shown)
 
 
-def _limits(token: ApiToken) -> tuple[int | None, ...]:
-    return token.requests_per_minute, token.tokens_per_minute, token.concurrent_requests
+@app.command("rotate")
+def rotate(
+    token: Annotated[str, typer.Argument(help="Its id, as `medley token list` shows it.")],
+    grace_hours: Annotated[float, typer.Option(help="Hours in which the old one works on.")] = 24.0,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Make a token in place of another, for the same user and with the same rights and limits, and print it."""
+    from control.actions.tokens import rotate_token
+
+    with acting(database_url) as act:
+        new, secret = rotate_token(act, token, timedelta(hours=min(max(grace_hours, -1.0), 1e6)))
+    if output is Output.TABLE:
+        typer.echo(secret.reveal())
+        say(f"Token {new.id} for {new.name}. {token} works for {grace_hours:g} h more: change it everywhere by then.")
+    else:
+        emit(asdict(new) | {"token": secret.reveal()}, output)
 
 
 @app.command("revoke")

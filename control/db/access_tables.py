@@ -28,7 +28,7 @@ api_token = sa.Table(
     sa.Column("id", sa.Text, primary_key=True, comment="the public part of the token"),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("role", sa.Text, nullable=False),
-    sa.Column("digest", sa.LargeBinary, nullable=False, comment="SHA-256 of the secret part"),
+    sa.Column("digest", sa.LargeBinary, nullable=False, comment="SHA-256 of the secret part, or HMAC with the pepper"),
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("expires_at", sa.DateTime(timezone=True)),
     sa.Column("revoked_at", sa.DateTime(timezone=True)),
@@ -43,4 +43,5 @@ api_token = sa.Table(
         comment="of its holder's requests, at the most: interactive, standard or batch",
     ),
     sa.Column("concurrent_requests", sa.Integer, comment="at each gateway; null: no limit"),
+    sa.Column("pepper", sa.Text, nullable=False, server_default="", comment="id of it; empty: none"),
 )

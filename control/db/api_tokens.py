@@ -1,14 +1,16 @@
 """API tokens in PostgreSQL: a token is shown once, when it is made; only its hash is kept."""
 
+import os
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, select, tuple_, update
+from sqlalchemy import Row, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.access.api_token import ApiToken, read, written
+from control.access.pepper import Peppers, TokenDigest, peppers_of
 from control.access.role import Role
 from control.access.secret import Secret, new_secret
 from control.access.use_limits import NO_LIMITS, UseLimits
@@ -19,7 +21,7 @@ from control.given_name import DEFAULT_PROJECT
 from policies.priority import Priority
 
 _ID_BYTES = 6
-_NOBODYS = bytes(32)
+_NOBODYS = TokenDigest(bytes(32))
 """No secret has this digest (or SHA-256 is broken): what an unknown id is compared with."""
 
 
@@ -28,6 +30,11 @@ class PostgresApiTokens:
     """Every method also raises DatabaseUnavailableError."""
 
     database: Database
+
+    @property
+    def peppers(self) -> Peppers:
+        """Those of this process's environment. Raises PepperError."""
+        return peppers_of(os.environ)
 
     def create(
         self,
@@ -61,6 +68,7 @@ class PostgresApiTokens:
             limits.concurrent_requests,
         )
         secret = new_secret()
+        kept = self.peppers.hashed(secret)
         row = {
             "id": token.id,
             "name": name,
@@ -71,7 +79,7 @@ class PostgresApiTokens:
             **asdict(limits),
             "priority": priority,
         }
-        self.database.write(insert(api_token).values(row | {"digest": secret.digest()}))
+        self.database.write(insert(api_token).values(row | {"digest": kept.digest, "pepper": kept.pepper}))
         return token, written(token.id, secret)
 
     def authenticate(self, token: Secret, now: datetime) -> ApiToken | None:
@@ -81,13 +89,13 @@ class PostgresApiTokens:
             return None
         token_id, secret = parts
         row = self.database.read_one(select(api_token).where(api_token.c.id == token_id))
-        right = secret.has(_NOBODYS if row is None else row.digest)
+        right = self.peppers.fits(secret, _NOBODYS if row is None else TokenDigest(row.digest, row.pepper))
         return _token(row) if row is not None and right and _token(row).works(now) else None
 
-    def clients(self, now: datetime) -> tuple[tuple[ApiToken, bytes], ...]:
-        """Tokens that work now, each with the SHA-256 of its secret: what a gateway knows its clients by."""
+    def clients(self, now: datetime) -> tuple[tuple[ApiToken, TokenDigest], ...]:
+        """Tokens that work now, each with what is kept of its secret: what a gateway knows its clients by."""
         rows = self.database.read(select(api_token).order_by(api_token.c.id))
-        return tuple((token, row.digest) for row in rows if (token := _token(row)).works(now))
+        return tuple((token, TokenDigest(row.digest, row.pepper)) for row in rows if (token := _token(row)).works(now))
 
     def list(self) -> tuple[ApiToken, ...]:
         """All that were ever made, newest first."""
@@ -108,6 +116,11 @@ class PostgresApiTokens:
             if row is None:
                 raise not_stored("token", token_id, connection.execute(select(api_token.c.id)).scalars().all())
         return _token(row)
+
+    def end_at(self, token_id: str, at: datetime) -> None:
+        """Have a token end then, unless it ends before."""
+        later = or_(api_token.c.expires_at.is_(None), api_token.c.expires_at > at)
+        self.database.write(update(api_token).where(api_token.c.id == token_id, later).values(expires_at=at))
 
     def revoke(self, token_id: str, now: datetime) -> None:
         """Revoke a token from now on; again does no harm. Raises NotStoredError with the nearest id."""

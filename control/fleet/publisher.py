@@ -90,15 +90,16 @@ class Publisher:
             self._access = tuple(
                 AccessKey(
                     token.id,
-                    digest.hex(),
+                    kept.digest.hex(),
                     token.project,
                     token.requests_per_minute,
                     token.tokens_per_minute,
                     token.priority,
                     token.concurrent_requests,
                     limits.get(token.project, NO_LIMITS),
+                    kept.pepper,
                 )
-                for token, digest in clients
+                for token, kept in clients
             )
         except DatabaseUnavailableError:
             pass

@@ -6,11 +6,15 @@ from pathlib import Path
 
 from agents.channels.errors import BadKeyError
 from agents.tracing.json_lines import log_json_lines
+from control.access.pepper import PepperError
 from control.gateway.process import run
 from control.gateway.settings import GatewaySettings
 from control.tls_files import TlsFilesError, tls_files
 
-_TUNABLE = ("header_timeout_s", "body_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s", "hold_comment_s")
+_TUNABLE = (
+    *("header_timeout_s", "body_timeout_s", "write_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s"),
+    "hold_comment_s",
+)
 _PREPROCESSOR = ("preprocessor_interface", "preprocessor_slab_mib")
 _CHANNEL = ("heartbeat_s", "lost_after_s")
 
@@ -47,7 +51,7 @@ def main() -> None:
     try:
         tls = tls_files(given.tls_cert, given.tls_key)
         run(given.host, given.port, given.table, given.key, settings, tls)
-    except (BadKeyError, TlsFilesError, OSError) as error:
+    except (BadKeyError, PepperError, TlsFilesError, OSError) as error:
         parser.exit(1, f"gateway: {error}\n")
 
 

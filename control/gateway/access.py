@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from control.access.api_token import read
+from control.access.pepper import Peppers
 from control.access.secret import Secret
 from control.gateway.api_error import unauthorized
 from control.gateway.published import AccessKey
 
 
-def check_access(header: bytes, access: Mapping[str, AccessKey] | None) -> AccessKey | None:
+def check_access(header: bytes, access: Mapping[str, AccessKey] | None, peppers: Peppers) -> AccessKey | None:
     """Find whose key it is; None where the gateway is open. `header`: of `Authorization`, empty when there is none.
 
     Raises ApiError 401."""
@@ -22,6 +23,6 @@ def check_access(header: bytes, access: Mapping[str, AccessKey] | None) -> Acces
         raise unauthorized("Incorrect API key provided")
     token_id, secret = parts
     entry = access.get(token_id)
-    if entry is None or not secret.has(bytes.fromhex(entry.sha256)):
+    if entry is None or not peppers.fits(secret, entry.digest):
         raise unauthorized("Incorrect API key provided")
     return entry

@@ -16,6 +16,7 @@ from agents.tracing.trace_parent import read_trace_parent
 from control.gateway.access import check_access
 from control.gateway.api_error import ApiError, unavailable, unknown_model
 from control.gateway.bodies import ChatBody, CompletionBody, DetokenizeBody, EmbeddingBody, TokenizeBody, read_body
+from control.gateway.body_budget import BodyBudget
 from control.gateway.chat_request import chat_params
 from control.gateway.completion_reply import CompletionReply
 from control.gateway.completion_request import completion_params
@@ -61,6 +62,7 @@ class GatewayApp:
         self._metrics = metrics
         self._generation = generation
         self._start_span = start_span
+        self._bodies = BodyBudget(settings.max_bodies_bytes)
         self._get: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
             "/v1/models": self._models,
             "/healthz": self._health,
@@ -86,7 +88,9 @@ class GatewayApp:
         headers = ((b"x-request-id", request.encode()), (b"traceparent", str(span.trace).encode()))
         try:
             async with asyncio.timeout(self.settings.request_timeout_s + TIMEOUT_SLACK_S) as timeout:
-                exchange = HttpExchange(request, receive, send, headers, timeout, span.trace, _is_retry(scope))
+                exchange = HttpExchange(
+                    request, receive, send, headers, timeout, span.trace, self._bodies.hold(("", "")), _is_retry(scope)
+                )
                 await self._route(scope, exchange)
         except ApiError as error:
             status = error.status
@@ -116,9 +120,13 @@ class GatewayApp:
             published = self._table.published
             if published is None:
                 raise unavailable(self._table.problem)
-            key = check_access(header(scope, b"authorization"), self._table.access)
+            key = check_access(header(scope, b"authorization"), self._table.access, self._table.peppers)
             exchange = replace(exchange, key=key)
-        await handler(exchange, scope)
+        exchange = replace(exchange, body=self._bodies.hold(exchange.account))
+        try:
+            await handler(exchange, scope)
+        finally:
+            exchange.body.release()
 
     def _no_handler(self, path: str, method: str) -> ApiError:
         if path.startswith("/v1/responses/"):
@@ -169,7 +177,7 @@ class GatewayApp:
     async def _body(self, exchange: HttpExchange, scope: Scope) -> bytes:
         takes_media = any(model.reading is not None for model in self._dispatcher.models.values())
         most = self.settings.max_media_body_bytes if takes_media else self.settings.max_body_bytes
-        return await read_all(scope, exchange.receive, most, self.settings.body_timeout_s)
+        return await read_all(scope, exchange.receive, most, self.settings.body_timeout_s, exchange.body)
 
     async def _models(self, exchange: HttpExchange, _scope: Scope) -> None:
         models = self._dispatcher.models

@@ -13,6 +13,7 @@ from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
 from control.gateway.answer import Answer, TaskAnswer, merged
 from control.gateway.api_error import LATE_REFUSED, ApiError, client_left, over_capacity
+from control.gateway.body_budget import BodyHold
 from control.gateway.call import Call, GenerationRequest
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.event_stream import EventStream
@@ -69,6 +70,8 @@ class HttpExchange:
     timeout: asyncio.Timeout
     """Time-out of the whole request."""
     trace: TraceParent
+    body: BodyHold
+    """Memory for what the client sent, until it is tokens."""
     is_retry: bool = False
     """Its client was refused it before."""
     key: AccessKey | None = None
@@ -132,6 +135,8 @@ class Generation:
         params, of_app = self._apps.resolve(params)
         media = await self._intake.read(params, self._dispatcher.models)
         wanted = await wanted_answers(params, self._dispatcher.models, media, is_task=of_app is not None)
+        if media is None:  # pictures and sounds stay until they are encoded
+            exchange.body.release()
         task = await self._apps.call(of_app, media, wanted[0])
         priority = granted_priority(params.service_tier, exchange.ceiling)
         entries, booked = self._book(wanted, exchange, priority)

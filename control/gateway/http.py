@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from control.gateway.api_error import ApiError
+from control.gateway.body_budget import BodyHold
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -25,8 +26,9 @@ def header(scope: Scope, name: bytes) -> bytes:
     return value
 
 
-async def read_all(scope: Scope, receive: Receive, max_bytes: int, timeout_s: float) -> bytes:
-    """The body. Raises ApiError 413 or 408 (what is left unread makes the connection useless, so both close it)."""
+async def read_all(scope: Scope, receive: Receive, max_bytes: int, timeout_s: float, hold: BodyHold) -> bytes:
+    """The body. Raises ApiError 413, 408, or 503 where there is no memory for it: what is left unread makes the
+    connection useless, so each closes it."""
     length = header(scope, b"content-length")
     if length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)
@@ -38,6 +40,7 @@ async def read_all(scope: Scope, receive: Receive, max_bytes: int, timeout_s: fl
                 if message["type"] == "http.disconnect":
                     raise ClientGoneError
                 parts.append(message["body"])
+                hold.add(len(parts[-1]))
                 has_more = message.get("more_body", False)
                 total += len(parts[-1])
                 if total > max_bytes:

@@ -22,7 +22,6 @@ from control.gateway.app import GatewayApp
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.gate import Gate
 from control.gateway.generation import Generation
-from control.gateway.http_protocol import BoundedHttpProtocol
 from control.gateway.media.intake import MediaIntake
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.meter import Meter
@@ -33,6 +32,7 @@ from control.gateway.request_accounts import RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tasks.apps import Apps
+from control.http_protocol import bounded
 from control.http_server import HttpServer
 from control.listener import listening, url_of
 from control.tls_files import TlsFiles
@@ -80,7 +80,7 @@ async def _serve(
     generation = Generation(dispatcher, gate, RequestAccounts(meter), intake, apps, settings, metrics)
     config = uvicorn.Config(
         GatewayApp(settings, dispatcher, apps, table, generation, metrics, spans_of("medley-gateway")),
-        http=BoundedHttpProtocol,
+        http=bounded(settings.http),
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -10,6 +10,7 @@ import msgspec
 
 from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
+from control.access.pepper import TokenDigest
 from control.access.use_limits import NO_LIMITS, UseLimits
 from control.gateway.former_table import with_former_keys, with_routes
 from control.gateway.published_app import ServedApp
@@ -92,7 +93,7 @@ class AccessKey:
 
     id: str
     sha256: str
-    """Hash of its secret part, in hexadecimal: the token itself is nowhere."""
+    """Hash of its secret part, in hexadecimal, or HMAC with a pepper: the token itself is nowhere."""
     project: str = ""
     """Project whose use it is."""
     requests_per_minute: int | None = None
@@ -103,6 +104,8 @@ class AccessKey:
     concurrent_requests: int | None = None
     project_limits: UseLimits = NO_LIMITS
     """Of all keys of its project together, at each gateway."""
+    pepper: str = ""
+    """Id of the pepper; empty: none."""
 
     def __post_init__(self) -> None:
         if len(bytes.fromhex(self.sha256)) != hashlib.sha256().digest_size:
@@ -111,6 +114,10 @@ class AccessKey:
             _ = self.limits
         except ValueError as error:
             raise ValueError(f"access key {self.id}: {error}") from None
+
+    @property
+    def digest(self) -> TokenDigest:
+        return TokenDigest(bytes.fromhex(self.sha256), self.pepper)
 
     @property
     def limits(self) -> UseLimits:

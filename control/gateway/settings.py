@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from agents.channels.settings import ChannelSettings
+from control.http_protocol import HttpLimits
 from templates_lib.media.image_header import ImageLimits
 from templates_lib.media.wav_header import AudioLimits
 
@@ -21,6 +22,8 @@ class GatewaySettings:
     """Address of this machine, by which the nodes of encoders pull pictures and sounds from its preprocessor."""
     preprocessor_slab_mib: int = 256
     """Shared memory for those that are not pulled yet: more than the largest picture takes in numbers of four bytes."""
+    max_bodies_bytes: int = 256 << 20
+    """Of all bodies together, while they arrive and until they are tokens; of one account's half as much."""
     max_header_bytes: int = 32 << 10
     max_connections: int = 8192
     header_timeout_s: float = 10.0
@@ -28,6 +31,8 @@ class GatewaySettings:
     body_timeout_s: float = 30.0
     keep_alive_s: float = 75.0
     """Idle time between two requests; longer than the 60 s of usual load balancers, so that they close first."""
+    write_timeout_s: float = 60.0
+    """Time in which a client reads nothing of a stream that waits for it; it is cut off then."""
     request_timeout_s: float = 600.0
     """The whole answer; the OpenAI client's own default."""
     resume_wait_s: float = 30.0
@@ -47,3 +52,7 @@ class GatewaySettings:
     table_poll_s: float = 0.5
     """How often the routing table's file is looked at."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)
+
+    @property
+    def http(self) -> HttpLimits:
+        return HttpLimits(self.max_header_bytes, self.header_timeout_s, self.write_timeout_s)

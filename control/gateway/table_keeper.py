@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+from control.access.pepper import PepperError, peppers_of
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -28,11 +30,13 @@ class TableKeeper:
         metrics: GatewayMetrics,
         taken: Callable[[Published], None],
     ) -> None:
-        """`taken` is told every table that is taken into use."""
+        """`taken` is told every table that is taken into use. Raises PepperError."""
         self.published: Published | None = None
         """The table in use; None until a good one was there."""
         self.access: dict[str, AccessKey] | None = None
         """Its keys by their ids; None: open to everybody."""
+        self.peppers = peppers_of(os.environ)
+        """Those that tokens may have been hashed with."""
         self.problem = "the routing table has not been read yet"
         """Trouble of the last look; empty when all is well."""
         self._path = path
@@ -53,7 +57,11 @@ class TableKeeper:
                 _log.exception("looking at the routing table failed")
 
     async def look(self) -> None:
-        """Take the file's content when it is new and good."""
+        """Take the file's content when it is new and good, and peppers as they are now."""
+        try:
+            self.peppers = peppers_of(os.environ)
+        except PepperError as error:
+            self._complain(str(error))
         try:
             stat = self._path.stat()
         except OSError as error:

@@ -12,6 +12,9 @@ from control.gateway.chat_template import ChatTemplate
 from control.gateway.embedder import Embedder
 from control.gateway.sampling_defaults import PLAIN, SamplingDefaults
 
+_SHRINKS = 4
+"""Times that a normaliser makes a text shorter at the most: NFC makes up to three characters one (UAX 15)."""
+
 
 class TextStream(Protocol):
     """Turns one output's tokens into text as they come."""
@@ -32,6 +35,9 @@ class Tokenizer(Protocol):
 
     @property
     def vocabulary_size(self) -> int: ...
+
+    def least_tokens(self, text: str) -> int:
+        """Tokens that a text has at the least, from its length alone."""
 
     @property
     def sampling_defaults(self) -> SamplingDefaults:
@@ -69,10 +75,18 @@ class TokenizerFiles:
     chat_template: ChatTemplate = field(default_factory=ChatTemplate.missing)
     sampling_defaults: SamplingDefaults = PLAIN
     embedder: Embedder = embedder.PLAIN
+    _longest: int = field(init=False)
+    """Bytes of the longest token, or more."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_longest", max(map(_bytes, self.tokenizer.get_vocab()), default=1))
 
     @property
     def vocabulary_size(self) -> int:
         return int(self.tokenizer.get_vocab_size())
+
+    def least_tokens(self, text: str) -> int:
+        return len(text) // (self._longest * (_SHRINKS if self.tokenizer.normalizer is not None else 1))
 
     def encode(self, texts: Sequence[str], is_rendered: bool) -> list[tuple[int, ...]]:
         before = () if is_rendered else self.bos_ids
@@ -87,6 +101,10 @@ class TokenizerFiles:
 
     def open_stream(self, *, shows_special: bool = False) -> TextStream:
         return _Stream(self.tokenizer, shows_special)
+
+
+def _bytes(token: str) -> int:
+    return max(1, len(token.encode()))
 
 
 class _Stream:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from agents.messages.to_scheduler import Pooling, Sampling
 from control.gateway.answer_formats.formats import KNOWN_FORMATS
 from control.gateway.answer_grammar import call_schema, check_grammar
-from control.gateway.api_error import bad_request, unavailable, unknown_model, unsupported
+from control.gateway.api_error import ApiError, bad_request, unavailable, unknown_model, unsupported
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.generation_params import Conversation, GenerationParams, Prompt
 from control.gateway.media.media_unit import MediaUnits
@@ -104,10 +104,13 @@ async def prompt_tokens(prompt: Prompt, model: ModelEntry, param: str = "prompt"
     """Raises ApiError for what cannot be a prompt, which names `param`."""
     if isinstance(prompt, tuple):
         tokens = prompt
-    elif isinstance(prompt, str):
-        tokens = await model.encoder.encode(prompt, is_rendered=False)
     else:
-        tokens = await model.encoder.encode(rendered(prompt, model.tokenizer.chat_template), is_rendered=True)
+        is_text = isinstance(prompt, str)
+        text = prompt if isinstance(prompt, str) else rendered(prompt, model.tokenizer.chat_template)
+        least = model.tokenizer.least_tokens(text)
+        if least > model.served.context_tokens and not model.served.longer:  # it would take seconds to count them
+            raise _too_long(model, f"at least {least}", param if is_text else "messages")
+        tokens = await model.encoder.encode(text, is_rendered=not is_text)
     if not tokens:
         raise bad_request(f"`{param}` has a text without tokens", param)
     if isinstance(prompt, tuple):
@@ -194,14 +197,18 @@ def _room(
         )
     if room < 1 or (params.max_tokens or 1) > room:
         asked = f" and {params.max_tokens} for the answer" if room >= 1 else ""
-        raise bad_request(
-            f"This model's context is {context} tokens; the prompt has {has}{asked}. Ask for less.",
-            param,
-            "context_length_exceeded",
-        )
+        raise _too_long(model, f"{has}{asked}", param)
     answer, least = params.max_tokens or room, params.sampling.min_tokens
     if least > answer:
         raise bad_request(
             f"`min_tokens` is {least}, and the answer may have {answer} tokens: ask for fewer", "min_tokens"
         )
     return answer
+
+
+def _too_long(model: ModelEntry, has: str, param: str) -> ApiError:
+    return bad_request(
+        f"This model's context is {model.served.context_tokens} tokens; the prompt has {has}. Ask for less.",
+        param,
+        "context_length_exceeded",
+    )

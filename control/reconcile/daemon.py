@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from agents.channels.keys import KeyPair
 from control.alerts.watch import ALERTS_S, AlertWatch
@@ -25,6 +25,7 @@ from control.db.errors import DatabaseUnavailableError
 from control.db.installation import owner_of
 from control.db.leader import PostgresLeader
 from control.db.nodes import PostgresNodes
+from control.db.shared_clock import shared_clock
 from control.demand.desk import DemandDesk
 from control.fleet.assembly import Assembly, assemble
 from control.fleet.keeper_settings import KeeperSettings
@@ -106,6 +107,7 @@ class Daemon:
         self._planner = planner
         self._settings = settings
         self._owner = owner_of(database)
+        self._now = shared_clock(database)
         self._identity = OverlayIdentity.of_file(settings.home.overlay_key)
         self._overlay = OverlayInterface(self._identity, settings.overlay_port)
         local = {LOCAL: lambda: LocalCloud(settings.home.cloud, [machine.kind for machine in DEFAULT_MACHINES])}
@@ -122,9 +124,9 @@ class Daemon:
         keys, gateway = self._settings.home.keys("control"), self._settings.home.keys("gateway")
         made = assemble(
             self._database, self._clouds, self._owner, {gateway.public: "gateway"}, self._settings.home.table,
-            KeeperSettings(in_flight=_IN_FLIGHT, first_in_flight=_IN_FLIGHT), _now, lambda: self._leader.epoch,
+            KeeperSettings(in_flight=_IN_FLIGHT, first_in_flight=_IN_FLIGHT), self._now, lambda: self._leader.epoch,
         )  # fmt: skip
-        reconciler, watch = Reconciler(self._ports(made, keys)), AlertWatch(self._database, _now)
+        reconciler, watch = Reconciler(self._ports(made, keys)), AlertWatch(self._database, self._now)
         alerts = Chore("alerts", watch.step, ALERTS_S, ALERTS_S)
         seals = Chore("seals of events", PostgresAuditSeals(self._database).seal, SEALS_S)
         seals.begin()
@@ -149,11 +151,11 @@ class Daemon:
         invitation = OverlayInvitation(self._identity, settings.address, settings.overlay_port)
         stores = ReconcileStores.of(self._database)
         return ReconcilePorts(
-            stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now,
+            stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, self._now,
             on_transition=_on_transition,
             starts=NodeStarts(*of_starts), overlaid=NodeStarts(*of_starts, invitation), reach=self._reach,
             preflight=LaunchCheck(
-                self._clouds, settings.address, settings.images, _now, time.monotonic, cloud_readers(os.environ)
+                self._clouds, settings.address, settings.images, self._now, time.monotonic, cloud_readers(os.environ)
             ),
             tokenizer=Tokenizers(home.tokenizers, made.effects),
         )  # fmt: skip
@@ -204,20 +206,20 @@ class Daemon:
     async def _lead(self, reconciler: Reconciler, made: Assembly, keys: KeyPair, stop: asyncio.Event) -> DaemonOutcome:
         settings, agent_keys = self._settings, PostgresAgentKeys(self._database)
         prices = MarketWatch(self._database, os.environ, wake=reconciler.wake)
-        market = Chore("market watch", lambda: prices.step(_now()), LOOK_S)
+        market = Chore("market watch", lambda: prices.step(self._now()), LOOK_S)
         overlay = Chore("overlay", self._admit_to_overlay, _ADMIT_S)
         if settings.once_s:
-            await asyncio.to_thread(prices.step, _now())  # it makes one plan, of what clouds ask now
+            await asyncio.to_thread(prices.step, self._now())  # it makes one plan, of what clouds ask now
         known = await asyncio.to_thread(agent_keys.living)
         bind = _listening_on(settings.bind)
         hub = Hub(
             f"tcp://{bind}:{settings.hub_port}", f"tcp://{bind}:{settings.registry_port}", keys, agent_keys, known,
-            made.board, _now,
+            made.board, self._now,
         )  # fmt: skip
         made.board.opens(time.monotonic() + settings.reach_s)
         desk = DemandDesk(
             f"tcp://{bind}:{settings.demand_port}", keys, {settings.home.keys("gateway").public: "gateway"},
-            PostgresDemand(self._database), _now, reconciler.wake,
+            PostgresDemand(self._database), self._now, reconciler.wake,
         )  # fmt: skip
         made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))
         if not settings.once_s:
@@ -263,10 +265,6 @@ async def _until(stop: asyncio.Event, seconds: float) -> None:
 
 def _on_transition(fleet: str, step: PastTransition) -> None:
     _log.info("fleet %s: %s %s -> %s: %s", fleet, step.instance_id, step.from_state, step.to_state, step.reason)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _reached(address: str, endpoint: str) -> str:

@@ -23,6 +23,7 @@ from control.db.fleets import PostgresFleets
 from control.db.kept_database import open_kept_database
 from control.db.leader import PostgresLeader
 from control.db.projects import PostgresProjects
+from control.db.shared_clock import shared_clock
 from control.diff.target import targets
 from control.file_lock import try_lock
 from control.fleet_file.document import read_text
@@ -125,11 +126,13 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             _check_reach(plan)
             cloud.offer(machine.kind for machine in world.fleet.machines)
 
+        now = shared_clock(database)
+
         def loop(parts: LoopParts) -> Loop:
             return Leading(
                 Reconciler(
                     ReconcilePorts(
-                        stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now,
+                        stores, leader, planner, parts.keeper, parts.publisher, parts.effects, now,
                         on_transition=on_transition,
                         starts={LOCAL: parts.start}, reach=reach, tokenizer=Tokenizers(home.tokenizers, parts.effects),
                     )
@@ -137,7 +140,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
                 steps,
             )  # fmt: skip
 
-        site = Site(home, database, cloud, loop, options.host, options.port, lambda: leader.epoch)
+        site = Site(home, database, cloud, loop, options.host, options.port, now, lambda: leader.epoch)
         serving = Serving(steps, gateway, key, solved)
         return asyncio.run(serving.serve(site))
 

@@ -6,7 +6,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from control.alerts.watch import ALERTS_S, AlertWatch
@@ -74,6 +74,7 @@ class Site:
     host: str
     port: int
     """Port of the gateway; 0: any."""
+    now: Callable[[], datetime]
     epoch: Callable[[], int] | None = None
     """Epoch in which its loop leads (`PostgresIntents`)."""
 
@@ -89,7 +90,7 @@ async def keep_up(
     """
     keys, ports, gateways = site.home.keys("control"), site.home.ports(), {site.home.keys("gateway").public: "gateway"}
     clouds, settings = {site.cloud.name: site.cloud}, KeeperSettings(in_flight=_IN_FLIGHT)
-    made = assemble(site.database, clouds, OWNER, gateways, site.home.table, settings, _now, site.epoch)
+    made = assemble(site.database, clouds, OWNER, gateways, site.home.table, settings, site.now, site.epoch)
     keeper, board, effects = made.keeper, made.board, made.effects
     hub_at, registry_at = _local(ports.hub), _local(ports.registry)
     starts = NodeStarts(clouds, _HERE, ports.hub, ports.registry, keys.public, site.home)
@@ -100,10 +101,10 @@ async def keep_up(
     found(keeper.ready)
     agent_keys = PostgresAgentKeys(site.database)
     known = await asyncio.to_thread(agent_keys.living)
-    hub = Hub(hub_at, registry_at, keys, agent_keys, known, board, _now)
-    desk = DemandDesk(_local(0), keys, gateways, PostgresDemand(site.database), _now, loop.wake)
+    hub = Hub(hub_at, registry_at, keys, agent_keys, known, board, site.now)
+    desk = DemandDesk(_local(0), keys, gateways, PostgresDemand(site.database), site.now, loop.wake)
     made.publisher.tell_demand_to(desk.address)
-    alerts = Chore("alerts", AlertWatch(site.database, _now).step, ALERTS_S, ALERTS_S)
+    alerts = Chore("alerts", AlertWatch(site.database, site.now).step, ALERTS_S, ALERTS_S)
     alerts.begin()
     seals = Chore("seals of events", PostgresAuditSeals(site.database).seal, SEALS_S)
     seals.begin()
@@ -157,7 +158,3 @@ def _soon(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
 
 def _local(port: int) -> str:
     return f"tcp://{_HERE}:{port}"
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -94,7 +94,7 @@ _VLLM = EngineSupport(
 )
 """vLLM 0.32 by itself (`agents.vllm_engine`): architectures of its registry of models, formats of its quantisation."""
 _VLLM_ENVIRONMENT = EngineEnvironment(
-    lock="data/engines/vllm.lock",  # made by `make vllm-lock`
+    lock="data/engines/vllm.lock",  # made by `make locks`
     python="3.12",
     has=("vllm==0.32.0", "gguf>=0.17,<0.20", "uvloop>=0.21,<0.23"),
     disk_bytes=10e9,  # 8.6 GB of packages, and what vLLM compiles for the model

@@ -10,6 +10,7 @@ from bench.text_tables import DECODE, PREFILL
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.db.database import Database
+from control.db.shared_clock import shared_clock
 from control.diff.supply import supply_of
 from control.diff.target import Target
 from control.fleet.observer import NoObserver
@@ -54,9 +55,8 @@ def site(
     model = replace(load_models()["smollm2-135m-instruct"], id=MODEL, max_context_tokens=CONTEXT)
     served = ServedModel(MODEL, model, Slo(5000, 1000), load_shape("sharegpt"), engine="torch")
     routing = Routing(_plan(), {MODEL: gateway_model(served, str(tokenizer), 1_700_000_000)})
-    site = Site(
-        home, database, LocalCloud(home.cloud, KINDS), lambda parts: _Loop(parts, order, routing, said), "127.0.0.1", 0
-    )
+    cloud, now = LocalCloud(home.cloud, KINDS), shared_clock(database)
+    site = Site(home, database, cloud, lambda parts: _Loop(parts, order, routing, said), "127.0.0.1", 0, now)
     return site, order
 
 

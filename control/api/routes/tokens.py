@@ -1,6 +1,6 @@
 """API tokens: for people, programs, and clients of the gateway."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fastapi import Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -60,6 +60,14 @@ class TokenWithSecret(Token):
     token: str = Field(description="What its holder sends. It is shown now and never again.")
 
 
+class Rotation(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    grace_hours: float = Field(
+        default=24.0, ge=0, le=tokens.MOST_GRACE.days * 24, description="Hours in which the old token works on."
+    )
+
+
 @router.get("/tokens", responses=problems(), openapi_extra=needs(Role.ADMIN))
 def list_tokens(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Token]:
     """List all tokens, revoked and expired ones too, the newest first."""
@@ -73,6 +81,19 @@ def create_token(body: NewToken, act: ActOf, response: Response) -> TokenWithSec
     limits = UseLimits(body.requests_per_minute, body.tokens_per_minute, body.concurrent_requests)
     use = (body.project, limits, body.priority)
     made, secret = tokens.create_token(act, body.name, body.role, body.expires_at, *use)
+    response.headers["Location"] = f"/api/v1/tokens/{made.id}"
+    return TokenWithSecret(**Token.model_validate(made).model_dump(), token=secret.reveal())
+
+
+@router.post(
+    "/tokens/{token_id}:rotate",
+    status_code=201,
+    responses=problems(404, 409, body=True),
+    openapi_extra=needs(Role.ADMIN),
+)
+def rotate_token(token_id: PathId, body: Rotation, act: ActOf, response: Response) -> TokenWithSecret:
+    """Make a token in place of another, with the same name, role, project and limits; both work for a while."""
+    made, secret = tokens.rotate_token(act, token_id, timedelta(hours=body.grace_hours))
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     return TokenWithSecret(**Token.model_validate(made).model_dump(), token=secret.reveal())
 

@@ -7,7 +7,8 @@ import secrets
 import signal
 import socket
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from control.api.failures import api_error
@@ -19,6 +20,7 @@ from control.db.database import Database, open_database
 from control.db.errors import DatabaseError, StaleVersionError
 from control.db.location import home_directory
 from control.db.operations import Operation, PostgresOperations
+from control.db.shared_clock import shared_clock
 
 _log = logging.getLogger("medley.api.work")
 _IDLE_S = 60.0
@@ -34,25 +36,32 @@ def main() -> None:
     log_json()
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     with open_database() as database:
-        operations = PostgresOperations(database)
+        operations, now = PostgresOperations(database), shared_clock(database)
         last_s = time.monotonic()
         while time.monotonic() - last_s < _IDLE_S and os.getppid() == arguments.parent:
-            operation = operations.claim(holder, LEASE, datetime.now(UTC))
+            operation = operations.claim(holder, LEASE, now())
             if operation is None:
                 if signal.sigtimedwait({signal.SIGTERM}, _LOOK_S) is not None:
                     return
                 continue
             current_trace.set(operation.trace)
-            with Lease(operations, operation.id, holder, arguments.limit_s, arguments.parent) as lease:
-                _work(database, operations, operation, holder, lease)
+            with Lease(operations, operation.id, holder, arguments.limit_s, arguments.parent, now) as lease:
+                _work(database, operations, operation, holder, lease, now)
             last_s = time.monotonic()
 
 
-def _work(database: Database, operations: PostgresOperations, operation: Operation, holder: str, lease: Lease) -> None:
+def _work(
+    database: Database,
+    operations: PostgresOperations,
+    operation: Operation,
+    holder: str,
+    lease: Lease,
+    now: Callable[[], datetime],
+) -> None:
     def say(text: str) -> None:
         lease.progress = text
 
-    job = Job(operation, database, home_directory(os.environ), lambda: datetime.now(UTC), say)
+    job = Job(operation, database, home_directory(os.environ), now, say)
     extra = {"operation": operation.id}
     _log.info("%s begins", operation.kind, extra=extra)
     try:
@@ -66,9 +75,9 @@ def _work(database: Database, operations: PostgresOperations, operation: Operati
             )  # fmt: skip
             problem: dict[str, Any] = {"name": refusal.name, "detail": refusal.detail, "facts": refusal.facts}
             problem["errors"] = [each.model_dump() for each in refusal.errors]
-            operations.fail(operation.id, holder, problem, datetime.now(UTC))
+            operations.fail(operation.id, holder, problem, now())
             return  # a refusal is an outcome: the worker goes on
-        operations.succeed(operation.id, holder, result, datetime.now(UTC))
+        operations.succeed(operation.id, holder, result, now())
         _log.info("%s is done", operation.kind, extra=extra)
     except StaleVersionError as error:
         _log.warning("%s", error, extra=extra)

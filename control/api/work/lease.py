@@ -10,7 +10,8 @@ import os
 import signal
 import threading
 import time
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from control.db.errors import DatabaseError
 from control.db.operations import PostgresOperations
@@ -32,7 +33,13 @@ class Lease:
     """`progress` is for people."""
 
     def __init__(
-        self, operations: PostgresOperations, operation_id: str, holder: str, limit_s: float, parent: int
+        self,
+        operations: PostgresOperations,
+        operation_id: str,
+        holder: str,
+        limit_s: float,
+        parent: int,
+        now: Callable[[], datetime],
     ) -> None:
         self._operations = operations
         self._id = operation_id
@@ -40,6 +47,7 @@ class Lease:
         self._until_s = time.monotonic() + limit_s
         self._renewed_s = time.monotonic()
         self._parent = parent
+        self._now = now
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._hold, daemon=True)
         self.progress = ""
@@ -78,7 +86,7 @@ class Lease:
     def _time_out(self) -> None:
         problem = {"name": "took-too-long", "detail": "it was not done within the time that an operation may take"}
         try:
-            self._operations.fail(self._id, self._holder, problem, datetime.now(UTC))
+            self._operations.fail(self._id, self._holder, problem, self._now())
         except DatabaseError as error:
             _log.warning("operation %s: %s", self._id, error)
         self._give_up("it took too long", hand_back=False)

@@ -25,6 +25,8 @@ from templates_lib.values.engines import ENGINES, environments
 
 SET_UP_FAILED = "medley: the set-up of this node has failed"
 """Begins the last line of a set-up that fails: the control plane looks for it in the node's log."""
+AGENT_LOCK = "data/engines/agent.lock"
+"""Wheels that a node installs where its image lacks what the agent needs, with their hashes (`make locks`)."""
 _DRIVER = """\
 if ! driver="$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>&1)"; then
     echo "medley: no working driver of NVIDIA: $driver" >&2
@@ -73,8 +75,9 @@ done
 export PATH="$HOME/.local/bin:$PATH"
 command -v uv > /dev/null || curl -LsSf https://astral.sh/uv/install.sh | sh
 uv venv --quiet --seed --python 3.12 "$HOME/.medley/venv"
-uv pip install --quiet --python "$HOME/.medley/venv/bin/python" {requirements}
 install_agent "$HOME/.medley/venv/bin/python"
+uv pip install --quiet --require-hashes --only-binary :all: --python "$HOME/.medley/venv/bin/python" \
+    -r "$HOME/.medley/code/templates_lib/{lock}"
 )
 """
 """Shell script that looks at driver and wheel before anything is installed, and takes the first Python with what the
@@ -206,6 +209,7 @@ def _set_up(request: NodeRequest) -> Iterator[str]:
         wheel=wheel.name,
         sha256=wheel.sha256,
         requirements=shlex.join(agent_requirements()),
+        lock=AGENT_LOCK,
         failed=SET_UP_FAILED,
         driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
     )

@@ -1,6 +1,6 @@
 """Who may do what: tokens, roles, sessions of browsers."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from fastapi.testclient import TestClient
@@ -46,6 +46,20 @@ def test_a_token_that_is_revoked_works_no_more(admin: Api, client: TestClient) -
     assert admin("DELETE", f"/tokens/{made['id']}").status_code == 204
     assert holder.get("/fleets").status_code == 401
     assert "token" not in admin.get(f"/tokens/{made['id']}").json()
+
+
+def test_a_token_is_made_in_place_of_another_that_works_on_for_a_while(admin: Api, client: TestClient) -> None:
+    asked = {"name": "ci", "role": "viewer", "tokens_per_minute": 9, "concurrent_requests": 2, "priority": "batch"}
+    old = admin.post("/tokens", asked).json()
+    new = admin.post(f"/tokens/{old['id']}:rotate", {"grace_hours": 1}).json()
+    assert {name: new[name] for name in asked} == asked
+    assert [Api(client, each["token"]).get("/fleets").status_code for each in (old, new)] == [200, 200]
+    ends = datetime.fromisoformat(admin.get(f"/tokens/{old['id']}").json()["expires_at"])
+    assert abs(ends - now() - timedelta(hours=1)) < timedelta(minutes=5)
+    newest = admin.post(f"/tokens/{new['id']}:rotate", {"grace_hours": 0}).json()
+    assert [Api(client, each["token"]).get("/fleets").status_code for each in (new, newest)] == [401, 200]
+    assert admin.post(f"/tokens/{new['id']}:rotate", {}).status_code == 409
+    assert admin.post(f"/tokens/{newest['id']}:rotate", {"grace_hours": 1e9}).status_code == 422
 
 
 def test_a_token_has_the_priority_that_it_was_made_with(admin: Api) -> None:

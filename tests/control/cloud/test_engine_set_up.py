@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -123,3 +124,32 @@ def test_what_is_said_of_an_engines_environment_is_what_its_lock_has() -> None:
             assert wanted.specifier.contains(pinned[wanted.name])
         stated = (files("templates_lib") / environment.lock.replace(".lock", ".in")).read_text().split()
         assert stated == list(environment.has)
+
+
+def test_the_lock_of_the_agent_has_what_its_extra_states_and_every_wheels_hash() -> None:
+    folder = files("templates_lib") / "data/engines"
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    core = [each for each in project["dependencies"] if re.match(r"(msgspec|numpy|psutil)\b", each)]
+    stated = sorted((*core, *project["optional-dependencies"]["agent"]))
+    assert (folder / "agent.in").read_text().splitlines() == stated, "change agent.in, then run `make locks`"
+    lock = (folder / "agent.lock").read_text()
+    blocks = [block for block in re.split(r"^(?=[a-z])", lock, flags=re.M) if block]
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert "://" not in lock  # nor does it say which registry
+    pinned = dict(block.split(" ", 1)[0].split("==") for block in blocks)
+    for wanted in map(Requirement, stated):
+        assert wanted.specifier.contains(pinned[wanted.name]), wanted
+    assert pinned["nvidia-cuda-runtime"].startswith(f"{ENGINES['torch'].cuda.release}.")
+
+
+def test_a_node_without_what_the_agent_needs_installs_it_by_hashes(home: SkyPilotHome, tmp_path: Path) -> None:
+    bare = f'#!/bin/sh\n[ "$1" = -m ] || case "$1" in *meets.py) exit 1;; esac\nexec {sys.executable} "$@"\n'
+    pythons = dict.fromkeys(("python3", "python3.13", "python3.12", "python3.11"), bare)
+    script, environment = node_with(home, tmp_path, frozenset({"torch"}), nvidia_smi="echo 590.1", uv=UV, **pythons)
+    done = run(script, environment)
+    made, installed = (tmp_path / "uv.log").read_text().splitlines()
+    assert made.endswith(f"--python 3.12 {tmp_path}/.medley/venv"), done.stderr
+    assert "--require-hashes" in installed.split()
+    lock = Path(installed.rpartition(" ")[2])
+    assert lock.read_bytes() == (files("templates_lib") / "data/engines/agent.lock").read_bytes()
+    assert done.returncode == 0, done.stderr

@@ -4,11 +4,13 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 from sqlalchemy import text
 
+from control.access.pepper import PepperError
 from control.access.role import Role
 from control.access.secret import Secret, new_secret
 from control.db.agent_keys import PostgresAgentKeys
@@ -142,6 +144,39 @@ def test_wrong_tokens_open_nothing(database: Database) -> None:
         tokens.create("late", Role.VIEWER, START, START)
     with pytest.raises(NotStoredError):
         tokens.revoke("0" * 12, START)
+
+
+def test_a_token_is_known_by_its_pepper_as_long_as_that_is_there(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, file = PostgresApiTokens(database), tmp_path / "peppers"
+    first, second = "1" * 40, "2" * 40
+    before, plain = tokens.create("before", Role.VIEWER, START)
+    monkeypatch.setenv("MEDLEY_PEPPER_FILE", str(file))
+
+    def peppers(*lines: str) -> None:
+        new = tmp_path / "new"
+        new.write_text("\n".join(lines))
+        new.replace(file)
+
+    with pytest.raises(PepperError):
+        tokens.create("none", Role.VIEWER, START)
+    peppers(first)
+    one, secret = tokens.create("one", Role.VIEWER, START)
+    assert tokens.authenticate(plain, START) == before
+    assert tokens.authenticate(secret, START) == one
+    ((_, kept),) = [each for each in tokens.clients(START) if each[0] == one]
+    assert kept.digest != Secret(secret.reveal().rpartition("_")[2]).digest()
+    peppers(second, first)  # a new one, while tokens of the old one are replaced
+    other, others = tokens.create("other", Role.VIEWER, START)
+    assert [tokens.authenticate(each, START) for each in (secret, others)] == [one, other]
+    peppers(second)
+    assert [tokens.authenticate(each, START) for each in (plain, secret, others)] == [before, None, other]
+    for wrong in ("short", "", "\xe4" * 40):
+        peppers(second, wrong) if wrong else peppers()
+        with pytest.raises(PepperError) as refused:
+            tokens.authenticate(others, START)
+        assert second not in str(refused.value)
 
 
 def test_roles_cover_those_below_them() -> None:

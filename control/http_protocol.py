@@ -1,21 +1,38 @@
-"""uvicorn's HTTP protocol with a time and a size limit on headers: it has none of its own against slow clients."""
+"""uvicorn's HTTP protocol with limits that it lacks: on headers, in size and time, and on clients that do not read."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from control.gateway.settings import GatewaySettings
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    max_header_bytes: int = 32 << 10
+    header_timeout_s: float = 10.0
+    """Span from connection, or the first byte of a request, to the end of its headers: ends slow-loris clients."""
+    write_timeout_s: float = 60.0
+    """Time in which a client reads nothing of an answer that waits for it; its connection is cut then."""
+
+
+def bounded(limits: HttpLimits) -> type[HttpToolsProtocol]:
+    """The protocol for `uvicorn.Config.http`."""
+
+    class Bounded(BoundedHttpProtocol):
+        LIMITS = limits
+
+    return Bounded
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """The application must have `settings`."""
+    LIMITS = HttpLimits()
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._limits: GatewaySettings = self.config.app.settings  # type: ignore[union-attr]
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._unread_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -23,13 +40,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_here()
+        self._is_read()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._head_timer is not None:
             self._head_bytes += len(data)
-            if self._head_bytes > self._limits.max_header_bytes:
+            if self._head_bytes > self.LIMITS.max_header_bytes:
                 self._refuse(b"431 Request Header Fields Too Large")
 
     def on_message_begin(self) -> None:
@@ -41,14 +59,28 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_is_here()
         super().on_headers_complete()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread_timer is None:
+            self._unread_timer = self.loop.call_later(self.LIMITS.write_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._is_read()
+        super().resume_writing()
+
     def _expect_head(self) -> None:
         self._head_bytes = 0
-        self._head_timer = self.loop.call_later(self._limits.header_timeout_s, self._refuse, b"408 Request Timeout")
+        self._head_timer = self.loop.call_later(self.LIMITS.header_timeout_s, self._refuse, b"408 Request Timeout")
 
     def _head_is_here(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _is_read(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
 
     def _refuse(self, status: bytes) -> None:
         self._head_is_here()
