@@ -62,13 +62,17 @@ def _load(arguments: argparse.Namespace, instance: InstanceFile) -> Engine:
     prepare_vllm()  # from here on nothing is fetched
     from agents.vllm_engine.weights import check_memory, safetensors_folder
 
-    check_engine("vllm", open_checkpoint(path), place)
+    checkpoint = open_checkpoint(path)
+    check_engine("vllm", checkpoint, place)
     check_memory(path, instance.layout, arguments.dtype, arguments.memory_mib)
     folder = safetensors_folder(path, arguments.dtype, arguments.converted)
     from agents.vllm_engine.engine import VllmEngine
+    from agents.vllm_engine.held_weights import log_weights
 
     split = Split(arguments.tensor_parallel, arguments.parts, arguments.whole_experts)
-    return VllmEngine(folder, instance.layout, arguments.dtype, split, instance.prefix_cache)
+    engine = VllmEngine(folder, instance.layout, arguments.dtype, split, instance.prefix_cache)
+    log_weights(engine.held_bytes, checkpoint.config, arguments.dtype, split)
+    return engine
 
 
 def _carrier(*about: Any) -> Carrier:

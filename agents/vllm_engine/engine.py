@@ -29,6 +29,7 @@ from agents.messages.to_scheduler import Leg
 from agents.scheduler.layout import PipelineLayout
 from agents.vllm_engine import connector
 from agents.vllm_engine.exchange import WHOLE, Ask, EngineLoad, KvFacts, KvNews, Made, Split
+from agents.vllm_engine.held_weights import held_bytes
 from agents.vllm_engine.host_kv import HostKv, empty_kv
 from agents.vllm_engine.seeded_draw import ARGUMENT, SeededDraw, choice_arguments
 from agents.vllm_engine.workers import FAULTS, Workers, fault_in, told_memory
@@ -104,6 +105,12 @@ class VllmEngine:
     def kv(self) -> KvFacts | str:
         facts: KvFacts | str = self._scheduler.get_kv_connector().facts
         return facts
+
+    @property
+    def held_bytes(self) -> list[int]:
+        """Return what weights take in each of its workers."""
+        held: list[int] = self._called(self._llm.collective_rpc, held_bytes)
+        return held
 
     @property
     def load(self) -> EngineLoad:

@@ -60,19 +60,34 @@ def node_memory(
     """Memory of a node that holds `layers` (n,) layers of `model`, as `engine` holds it. Weights are cut by tp (experts
     by ep where that is more) and pp, and repeated for every dp replica. `reserved_bytes` of each GPU are others'."""
     part = -(-layers // parallel.pp)
-    ffn = np.full(model.layers, model.ffn_weight_bytes / (expert_shards(parallel) if model.experts else parallel.tp))
-    ffn[: model.dense_layers] = model.dense_ffn_weight_bytes / parallel.tp
-    held = worst_sums(model.attention_weight_bytes / parallel.tp + ffn)[part - 1][None, None, :, None]
     return NodeMemory(
         model=model,
         parallel=parallel,
         usable_bytes=engine.usable_share * gpu.memory_bytes - reserved_bytes,
-        weights_bytes=held + _end_bytes(model, parallel),
+        weights_bytes=weights_bytes(model, parallel, layers),
         part_layers=part.astype(np.float64)[None, None, :, None],
         workspace_bytes_per_token=_workspace_bytes_per_token(model, parallel),
         logit_bytes=engine.logit_bytes,
         kv_shards=kv_shards(model, parallel),
     )
+
+
+def weights_bytes(model: ModelSpec, parallel: Parallel, layers: NDArray[np.int64]) -> Floats:
+    """(4, 1, n, 1): what the fullest GPU of a node that holds `layers` (n,) layers has of them, by its role."""
+    part = -(-layers // parallel.pp)
+    ffn = np.full(model.layers, model.ffn_weight_bytes / (expert_shards(parallel) if model.experts else parallel.tp))
+    ffn[: model.dense_layers] = model.dense_ffn_weight_bytes / parallel.tp
+    held = worst_sums(_attention_bytes(model, parallel) + ffn)[part - 1][None, None, :, None]
+    return held + _end_bytes(model, parallel)
+
+
+def _attention_bytes(model: ModelSpec, parallel: Parallel) -> float:
+    """Of one layer, on one tensor-parallel rank: where ranks are more than KV heads, each has all of one."""
+    if model.latent_attention is not None:
+        return model.attention_weight_bytes / parallel.tp
+    of_keys_and_values = model.kv_heads / (model.attention_heads + model.kv_heads)
+    copied = of_keys_and_values * (1 / kv_shards(model, parallel) - 1 / parallel.tp)
+    return model.attention_weight_bytes * (1 / parallel.tp + copied)
 
 
 def _end_bytes(model: ModelSpec, parallel: Parallel) -> Floats:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from templates_lib.models.model_spec import ExpertSpec
 from templates_lib.ports.cost_model import Parallel
-from templates_lib.throughput.memory import node_memory
+from templates_lib.throughput.memory import node_memory, weights_bytes
 from templates_lib.throughput.request_cache import request_cache
 from templates_lib.throughput.splits import splits
 from templates_lib.throughput.worst_window import worst_sums
@@ -104,6 +104,12 @@ def test_kv_heads_are_copied_when_there_are_more_ranks() -> None:
     }
     assert blocks[2] == pytest.approx(2 * blocks[1], rel=1e-3)
     assert blocks[8] == blocks[2], "only two KV heads to share out"
+    weights = {
+        tp: weights_bytes(spec, Parallel(tp), LAYERS)[StageRole.MIDDLE, 0, 7, 0] / LAYERS[7] * tp for tp in (2, 4, 8)
+    }
+    of_a_kv_head = spec.attention_weight_bytes / (spec.attention_heads + spec.kv_heads)
+    assert weights[4] - weights[2] == pytest.approx(2 * of_a_kv_head), "each of two is there twice"
+    assert weights[8] - weights[2] == pytest.approx(6 * of_a_kv_head)
 
 
 def test_larger_steps_and_sampled_rows_leave_less_for_kv() -> None:
