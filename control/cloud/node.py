@@ -55,6 +55,8 @@ class NodeRequest:
 
 
 class CloudNodeState(StrEnum):
+    QUEUED = "queued"
+    """Its launch waits for its turn: nothing exists yet, and nothing is billed."""
     STARTING = "starting"
     RUNNING = "running"
     BROKEN = "broken"

@@ -20,6 +20,13 @@ _FAULTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("a clock is wrong", r"RequestTimeTooSkewed|Signature not yet current|Token used too early"),
     )
 )
+_OF_THE_SYSTEM = re.compile(
+    r"(?:builtins\.)?(?:OSError|IOError|PermissionError|FileNotFoundError|FileExistsError|NotADirectoryError"
+    r"|IsADirectoryError|BlockingIOError|BrokenPipeError|ChildProcessError|ProcessLookupError|InterruptedError"
+    r"|MemoryError|ImportError|ModuleNotFoundError)\b"
+    r"|(?:sqlite3|sqlalchemy\.exc|subprocess)\.\w+"
+)
+"""Types of exceptions that come of a machine's own files, programs and memory, and of no answer of a vendor."""
 
 
 def own_fault(cloud: str, text: str) -> OwnFaultError | None:
@@ -31,3 +38,10 @@ def own_fault(cloud: str, text: str) -> OwnFaultError | None:
             line = " ".join(text[begin:].partition("\n")[0].split())[:400]
             return OwnFaultError(f"{cloud}: {what} on the control plane's machine: {line}")
     return None
+
+
+def fault_inside(cloud: str, cause: str) -> OwnFaultError | None:
+    """The same of the exception, its type and words, in which code of ours or of a library that we call broke off."""
+    if _OF_THE_SYSTEM.match(cause) is None:
+        return own_fault(cloud, cause)
+    return OwnFaultError(f"{cloud}: the control plane's machine: {' '.join(cause.split())[:400]}")

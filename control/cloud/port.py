@@ -26,7 +26,8 @@ class Cloud(Protocol):
         ...
 
     def list(self, tags: Mapping[str, str], now: datetime) -> tuple[CloudNode, ...]:
-        """Every node that exists and has all of `tags`, by name: the truth about what is billed.
+        """Every node that exists and has all of `tags`, by name: the truth about what is billed. With them those whose
+        launch is queued.
 
         A cloud may be slow to list what it has just created; it lists what is being terminated until it is gone.
         """

@@ -26,6 +26,8 @@ from control.printable import printable
 
 _AT_ONCE = 8
 """Logs read side by side."""
+_UNDER_WAY = (CloudNodeState.QUEUED, CloudNodeState.STARTING)
+"""Of nodes whose launch goes on, whoever asked for it: it is neither given up nor taken for done."""
 LISTED_WITHIN = timedelta(minutes=2)
 """No cloud takes longer to list what it has created."""
 
@@ -42,6 +44,8 @@ class Recovered:
     """Terminated, as was intended."""
     orphans: list[str] = field(default_factory=list)
     """Existed though no row wanted them; terminated."""
+    queued: list[str] = field(default_factory=list)
+    """Their launches wait for their turn."""
     lost: list[str] = field(default_factory=list)
     """Nodes on record that are not there any more, or are broken and given back. Their instances fail, unless they
     still rent."""
@@ -77,6 +81,7 @@ def _recover_cloud(
     before = held_nodes.held(cloud)
     now = executor.clock()
     listed = _listed(cloud, executor)
+    recovered.queued += [name for name, node in listed.items() if node.state is CloudNodeState.QUEUED]
     settled_before = now - in_flight
     for intent in executor.intents.open(cloud):
         if datetime.fromisoformat(intent.attempted_at) <= settled_before:
@@ -85,7 +90,8 @@ def _recover_cloud(
     if unwanted := listed.keys() - wanted.keys():
         # Some may have been terminated since: look again before breaking anything.
         for name in sorted(unwanted & _listed(cloud, executor).keys()):
-            executor.intents.leaked(name, cloud, *bill_of(listed[name].tags), executor.clock())
+            if listed[name].state is not CloudNodeState.QUEUED:
+                executor.intents.leaked(name, cloud, *bill_of(listed[name].tags), executor.clock())
             if _give_back(name, cloud, executor, recovered):
                 recovered.orphans.append(name)
     _fail_those_that_do_not_come_up(cloud, before, listed, instances, executor)
@@ -144,7 +150,7 @@ def _settle(intent: Intent, listed: Mapping[str, CloudNode], executor: NodeExecu
     elif (node := listed.get(intent.node)) is None:
         executor.intents.abandoned(intent.node, now)
         recovered.abandoned.append(intent.node)
-    else:
+    elif node.state not in _UNDER_WAY:
         try:
             executor.intents.created(node.name, node.provider_id, now)
         except NotWantedError:

@@ -4,7 +4,7 @@ import logging
 import queue
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from control.diff.target import Target
 from control.executor.node_start import NodeStart
@@ -36,6 +36,8 @@ class CloudWork:
         """Instance → when a cloud may be asked for it again."""
         self._tried_s: dict[str, float] = {}
         """Cloud where a fault of our own stops launches → when one may be tried again."""
+        self.queued_at: dict[str, datetime] = {}
+        """Node → when its launch was last seen to wait for its turn."""
         self._answers: queue.SimpleQueue[tuple[str, Provisioned]] = queue.SimpleQueue()
 
     def rent(self, instance: Instance, fleet: KeptFleet) -> None:
@@ -54,7 +56,9 @@ class CloudWork:
     def compare(self, in_flight: timedelta) -> None:
         """Rows with what the clouds list, here and now (`recover`)."""
         stores = self._stores
-        for what, why in recover(stores.instances, stores.nodes, stores.executor, in_flight).failed.items():
+        recovered = recover(stores.instances, stores.nodes, stores.executor, in_flight)
+        self.queued_at |= dict.fromkeys(recovered.queued, stores.executor.clock())
+        for what, why in recovered.failed.items():
             _log.warning("%s cannot be mended now: %s", what, why)
 
     def answers(self) -> Iterator[tuple[str, Provisioned]]:
@@ -71,8 +75,10 @@ class CloudWork:
                 self._again_s[done.instance.id] = self._monotonic() + wait_s
             yield fleet, done
 
-    def forget(self, instance: str) -> None:
-        self._again_s.pop(instance, None)
+    def forget(self, instance: Instance) -> None:
+        self._again_s.pop(instance.id, None)
+        for node in instance.nodes:
+            self.queued_at.pop(node.id, None)
 
     def wait(self, timeout_s: float) -> None:
         """Wait until nothing is under way, or time is up."""

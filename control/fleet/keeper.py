@@ -194,7 +194,7 @@ class Keeper:
             if instance.id not in self._known:
                 self._note(instance)
                 self._fleets[instance.fleet].forget(instance.id)
-                self._clouds.forget(instance.id)
+                self._clouds.forget(instance)
                 self._noted.pop(instance.id, None)
                 gone = {member for member in self._addresses if member.partition("/")[0] == instance.id}
                 self._addresses = {member: at for member, at in self._addresses.items() if member not in gone}
@@ -225,7 +225,8 @@ class Keeper:
         self._blame()  # after the events: what was reported in between has failed its instance already
         now = self._stores.executor.clock()
         for instance in tuple(self._known.values()):
-            if (late := overdue(instance, self._settings.patience, now)) is not None:
+            queued = [at for node in instance.nodes if (at := self._clouds.queued_at.get(node.id)) is not None]
+            if (late := overdue(instance, self._settings.patience, now, max(queued, default=None))) is not None:
                 self._apply(instance, late)
 
     def _warn(self) -> None:

@@ -31,9 +31,9 @@ from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Market
 
 _LOG_LINES = 60
-_LOG_AGAIN = timedelta(seconds=15)
+_LOG_AGAIN = timedelta(seconds=10)
 """Between two looks at the log of a node: each goes there by ssh."""
-_ASTRAY = timedelta(seconds=30)
+_ASTRAY = timedelta(seconds=20)
 """How long a node is seen not to reach this control plane before it is given up: one that was away itself is found by
 then."""
 
@@ -120,7 +120,7 @@ class SkyPilotCloud:
         last = self._logs_read.get(name, _LogRead(now - _LOG_AGAIN))
         if now - last.at < _LOG_AGAIN:
             return ""
-        found = failure_in(self.log(name, _LOG_LINES))
+        found = failure_in(self._tail(Tail(name, _LOG_LINES, of_command=True)))
         astray_since = (last.astray_since or now) if found is not None and found.tries_on else None
         self._logs_read[name] = _LogRead(now, astray_since)
         if found is None or (astray_since is not None and now - astray_since < _ASTRAY):
@@ -129,7 +129,10 @@ class SkyPilotCloud:
 
     def log(self, name: str, lines: int) -> str:
         """The last lines of its provisioning, and then of what its set-up and command have printed."""
-        reply = self._fleet.ask(Tail(name, lines))
+        return self._tail(Tail(name, lines))
+
+    def _tail(self, tail: Tail) -> str:
+        reply = self._fleet.ask(tail)
         if isinstance(reply, Text):
             return reply.text
         raise cloud_error(self.name, reply) if isinstance(reply, CallFailed) else TypeError(type(reply).__name__)
@@ -171,7 +174,7 @@ def _tags(labels: Mapping[str, str]) -> dict[str, str]:
 def _state(cluster: ClusterRecord) -> CloudNodeState:
     """A node that was up and that SkyPilot cannot reach any more is none of SkyPilot's to judge: its agent reports."""
     if cluster.launching and not cluster.ever_up:
-        return CloudNodeState.STARTING
+        return CloudNodeState.STARTING if cluster.provider_id else CloudNodeState.QUEUED
     if cluster.status == "UP" or (cluster.status == "INIT" and cluster.ever_up):
         return CloudNodeState.RUNNING
     return CloudNodeState.BROKEN

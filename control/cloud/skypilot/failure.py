@@ -4,7 +4,7 @@ own otherwise."""
 import re
 
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
-from control.cloud.own_fault import own_fault
+from control.cloud.own_fault import fault_inside, own_fault
 from control.cloud.skypilot.messages import CallFailed
 from control.cloud.vendor_errors import last_vendor_error
 
@@ -15,6 +15,8 @@ _NO_CREDENTIALS = re.compile(
     r"|NoCredentials|Unable to locate credentials|DefaultCredentialsError|RefreshError|401 Client Error",
 )
 _EMPTY_WORDS = re.compile(r"^\s*<sky-payload|Trying other potential|View logs|^\W*Optimiz|^-+$|sky jobs launch")
+_NO_CONNECTION = re.compile(r"[\w.]*(Connection\w*|Timeout\w*|TimedOut|RemoteDisconnected|ProtocolError)\b")
+"""Types of exceptions for a vendor that did not answer, which is no refusal."""
 _WENT_ON = re.compile(r"^.*Proceeding assuming.*$", re.MULTILINE)
 """What SkyPilot could do without."""
 _REQUEST_IS_WRONG = frozenset(
@@ -28,17 +30,19 @@ _REQUEST_IS_WRONG = frozenset(
 
 def cloud_error(cloud: str, failed: CallFailed) -> CloudError:
     """Make the error to raise. The caller finds out whether anything is left of a launch."""
-    found = last_vendor_error(cloud, f"{failed.text}\n{failed.log}")
+    found = last_vendor_error(cloud, f"{failed.text}\n{failed.log}\n{failed.cause}")
     if found is not None:
         vendor_error, line = found
         return vendor_error.error(cloud, line[:_TEXT_CHARS])
-    fault = own_fault(cloud, f"{failed.kind}: {failed.text}")
+    fault = own_fault(cloud, f"{failed.kind}: {failed.text}") or fault_inside(cloud, failed.cause)
     if fault is None and failed.kind in _REQUEST_IS_WRONG:
         # A lost connection is no verdict, whatever was printed before: something may have been created.
         fault = own_fault(cloud, _WENT_ON.sub("", failed.log))
     if fault is not None:
         return fault
     text = f"{cloud}: {_said(failed)}"
+    if _NO_CONNECTION.match(failed.cause):
+        return RetryLaterError(f"{text}: {failed.cause[:_TEXT_CHARS]}", _AGAIN_S)
     if is_credential_failure(f"{failed.kind}: {failed.text}"):
         return UnauthorisedError(text)
     if failed.kind in _REQUEST_IS_WRONG:

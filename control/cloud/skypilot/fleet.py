@@ -39,7 +39,9 @@ class SkyPilotFleet:
         """Clouds whose credentials have done so far."""
         self._known: dict[str, ClusterRecord] = {}
         self._stale: dict[str, str] = {}
+        self._looked_at: datetime | None = None
         self._asked_at: datetime | None = None
+        """When clouds were last asked after all clusters."""
         self._swept_at: dict[str, datetime] = {}
         self._unknown: dict[str, dict[str, Machine]] = {}
         """Cloud → name → machine that SkyPilot had no record of."""
@@ -97,32 +99,37 @@ class SkyPilotFleet:
             self._unknown.get(cloud, {}).pop(name, None)
 
     def _look(self, cloud: str, now: datetime) -> None:
-        """Ask SkyPilot, one caller at a time: those that wait find the answer."""
+        """Ask SkyPilot, one caller at a time: those that wait find the answer. What has become of our own changes is on
+        its records already."""
         sweep_s = self.settings.sweep_s
         is_due = sweep_s is not None and _due(self._swept_at.get(cloud), now, sweep_s)
         swept = self._sweep(cloud) if is_due else None
-        everything = swept is not None or _due(self._asked_at, now, self.settings.fresh_s)
+        # What clouds could not be asked is soon asked again: a credential that was renewed stops nobody for long.
+        asks_clouds = _due(self._asked_at, now, self.settings.fresh_s if self._stale else self.settings.asked_s)
+        everything = asks_clouds or swept is not None or _due(self._looked_at, now, self.settings.fresh_s)
         changed = dict(self._changed)
         if everything or changed:
-            self._refresh(None if everything else tuple(sorted(changed)))
+            self._refresh(None if everything else tuple(sorted(changed)), asks_clouds)
         for name, change in changed.items():
             if self._changed.get(name) == change:
                 del self._changed[name]
-        self._asked_at = now if everything else self._asked_at
+        self._looked_at = now if everything else self._looked_at
+        self._asked_at = now if asks_clouds else self._asked_at
         if swept is not None:
             # What has come up since is on record, and not swept; what has gone since is ended in vain.
             self._unknown[cloud] = {machine.name: machine for machine in swept if machine.name not in self._known}
             self._swept_at[cloud] = now
 
-    def _refresh(self, names: tuple[str, ...] | None) -> None:
-        reply = self.ask(Refresh(names))
+    def _refresh(self, names: tuple[str, ...] | None, asks_clouds: bool) -> None:
+        reply = self.ask(Refresh(names, asks_clouds))
         if isinstance(reply, CallFailed):
             raise cloud_error("skypilot", reply)
         if not isinstance(reply, Clusters):
             raise TypeError(f"SkyPilot's answer to a refresh is no {type(reply).__name__}")
         kept = {} if names is None else {name: known for name, known in self._known.items() if name not in names}
         self._known = {**kept, **{cluster.name: cluster for cluster in reply.clusters}}
-        self._stale = {**{name: why for name, why in self._stale.items() if name in kept}, **reply.stale}
+        if asks_clouds:
+            self._stale = dict(reply.stale)
 
     def _sweep(self, cloud: str) -> tuple[Machine, ...]:
         reply = self.ask(SweepMachines(cloud, self.home.owner, self.home.user_hash))

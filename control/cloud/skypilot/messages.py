@@ -37,9 +37,11 @@ class LaunchCluster(msgspec.Struct, frozen=True, tag=True):
 
 
 class Refresh(msgspec.Struct, frozen=True, tag=True):
-    """Ask the clouds after all clusters, or after `names` only."""
+    """Ask after all clusters, or after `names` only."""
 
     names: tuple[str, ...] | None = None
+    asks_clouds: bool = True
+    """False: what SkyPilot has on record, which costs nodes nothing. To ask, it runs Ray's command line on each."""
 
 
 class Down(msgspec.Struct, frozen=True, tag=True):
@@ -51,6 +53,8 @@ class Tail(msgspec.Struct, frozen=True, tag=True):
 
     name: str
     lines: int
+    of_command: bool = False
+    """The latter only."""
 
 
 class MachineRow(msgspec.Struct, frozen=True):
@@ -120,6 +124,7 @@ class ClusterRecord(msgspec.Struct, frozen=True, tag=True):
     launching: bool
     """True while a launch of it is under way."""
     provider_id: str
+    """Empty while its launch waits for its turn: nothing has been asked of the cloud."""
     labels: dict[str, str]
 
 
@@ -161,6 +166,8 @@ class CallFailed(msgspec.Struct, frozen=True, tag=True):
     """Output of SkyPilot meanwhile: only there it names the vendor's code."""
     known: tuple[str, ...] = ()
     """Instance types that its catalogue has for the cloud, where the one asked for is not among them."""
+    cause: str = ""
+    """Exception in which SkyPilot's own code broke off the creation of a machine, its type and words."""
 
 
 Reply = ClusterRecord | Other | Checked | Clusters | Machines | Text | Ended | CallFailed

@@ -32,6 +32,8 @@ class Effect(Enum):
     """The reply is lost."""
     LATER = auto()
     """It is on its way: `FakeCloud.settle` lets it arrive."""
+    QUEUED = auto()
+    """The same, and it is listed as what waits for its turn."""
 
 
 class FakeCloud:
@@ -63,8 +65,11 @@ class FakeCloud:
                 error, effect = fault
                 if effect is Effect.DONE:
                     self._rent(request)
-                elif effect is Effect.LATER:
+                elif effect is not Effect.NONE:
                     self._on_the_way.append(request)
+                if effect is Effect.QUEUED:
+                    queued = CloudNode(request.name, "", CloudNodeState.QUEUED, dict(request.tags))
+                    self._nodes[request.name] = request, queued
                 raise error
             return self._rent(request)
 
@@ -107,7 +112,10 @@ class FakeCloud:
             for name in ending:
                 del self._nodes[name]
             while self._on_the_way:
-                self._rent(self._on_the_way.pop(0))
+                request = self._on_the_way.pop(0)
+                if request.name in self._nodes and self._nodes[request.name][1].state is CloudNodeState.QUEUED:
+                    del self._nodes[request.name]
+                self._rent(request)
 
     def preempt(self, name: str) -> None:
         """Take a node back, as a spot market does. KeyError when there is none."""

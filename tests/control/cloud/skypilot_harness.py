@@ -24,7 +24,7 @@ from tests.control.lifecycle.worlds import START
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = SkyPilotSettings(
-    images={"aws": "ami-12c6146b", "gcp": "projects/x/global/images/y"}, fresh_s=0.0, sweep_s=None
+    images={"aws": "ami-12c6146b", "gcp": "projects/x/global/images/y"}, fresh_s=0.0, asked_s=0.0, sweep_s=None
 )
 FOREVER = ("python3", "-c", "import signal; print('up', flush=True); signal.pause()")
 

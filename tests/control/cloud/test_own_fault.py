@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from control.cloud.errors import GiveUpError, OwnFaultError, RetryLaterError, StockOutError
+from control.cloud.errors import CloudError, GiveUpError, OwnFaultError, QuotaError, RetryLaterError, StockOutError
 from control.cloud.own_fault import own_fault
 from control.cloud.skypilot.failure import cloud_error
 from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.messages import CallFailed
+from control.cloud.skypilot.sdk.provision_log import cause_in
 from control.cloud.skypilot.server import ApiServer
 from control.cloud.vendor_errors import VENDOR_ERRORS
 from tests.control.cloud.vendor_words import vendor_line
@@ -39,6 +40,44 @@ def test_what_our_own_machine_lacks_is_no_refusal_of_a_cloud(kind: str, text: st
         error = cloud_error("aws", failed)
         assert type(error) is OwnFaultError
         assert text.partition("(")[0][:20] in str(error)
+
+
+PROVISION_LOG = """\
+D 11-27 05:09:30.101 PID=71 provisioner.py:95] run_instances failed for 'n': trying on
+D 11-27 05:09:31.101 PID=71 provisioner.py:353] bulk_provision for 'n' failed. Stacktrace:
+D 11-27 05:09:31.101 PID=71 provisioner.py:353] Traceback (most recent call last):
+D 11-27 05:09:31.101 PID=71 provisioner.py:353]   File "a.py", line 1, in one
+D 11-27 05:09:31.101 PID=71 provisioner.py:353] KeyError: 'key'
+D 11-27 05:09:31.101 PID=71 provisioner.py:353]
+D 11-27 05:09:31.101 PID=71 provisioner.py:353] Traceback (most recent call last):
+D 11-27 05:09:31.101 PID=71 provisioner.py:353]   File "a.py", line 2, in two
+D 11-27 05:09:31.101 PID=71 provisioner.py:353] {cause}
+D 11-27 05:09:31.101 PID=71 provisioner.py:360] Terminating the failed cluster.
+D 11-27 05:09:32.101 PID=71 provisioner.py:391] Stacktrace:
+D 11-27 05:09:32.101 PID=71 provisioner.py:391] Traceback (most recent call last):
+D 11-27 05:09:32.101 PID=71 provisioner.py:391] RuntimeError: of the end
+"""
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ssh-keygen'", OwnFaultError),
+        ("sqlite3.OperationalError: database is locked", OwnFaultError),
+        ("ModuleNotFoundError: No module named 'boto3'", OwnFaultError),
+        ("botocore.exceptions.ClientError: An error occurred (VcpuLimitExceeded) when calling", QuotaError),
+        ("urllib3.exceptions.ReadTimeoutError: Read timed out.", RetryLaterError),
+        ("RuntimeError: Failed to wait for instances of 'n' to be ready", GiveUpError),
+    ],
+)
+def test_what_broke_off_the_creation_of_a_machine_decides_who_is_to_blame(
+    cause: str, expected: type[CloudError]
+) -> None:
+    found = cause_in(PROVISION_LOG.format(cause=cause))
+    assert found == cause
+    error = cloud_error("aws", CallFailed("ResourcesUnavailableError", "Failed to acquire", "x", cause=found))
+    assert type(error) is expected
+    assert cause_in("Instances are ready\n") == ""
 
 
 def test_what_a_vendor_refuses_stays_its_refusal() -> None:

@@ -14,7 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
+from control.cloud.errors import (
+    CloudError,
+    OwnFaultError,
+    QuotaError,
+    RetryLaterError,
+    StockOutError,
+    UnauthorisedError,
+)
 from control.cloud.node import CloudNodeState, NodeRequest
 from control.cloud.skypilot import server as server_module
 from control.cloud.skypilot.server import ApiServer
@@ -204,9 +211,11 @@ def test_a_launch_whose_server_was_killed_is_taken_up_and_the_next_server_knows_
         ("gcp", "IAM_PERMISSION_DENIED", "denied on service account", UnauthorisedError),
         ("runpod", "", "There are no longer any instances available with the requested specifications.", StockOutError),
         ("runpod", "", "Unauthorized request, please check your API key.", UnauthorisedError),
+        ("gcp", "FileNotFoundError", "[Errno 2] No such file or directory: 'ssh-keygen'", OwnFaultError),
+        ("aws", "ConnectionError", "Connection aborted by the peer", RetryLaterError),
     ],
 )
-def test_a_vendors_refusal_comes_through_skypilot_as_the_next_step_and_leaves_nothing(
+def test_a_refusal_or_a_fault_comes_through_skypilot_as_the_next_step_and_leaves_nothing(
     skypilot_site: WorldSite, cloud: str, code: str, words: str, expected: type[CloudError]
 ) -> None:
     harness = skypilot_site.harness(cloud)

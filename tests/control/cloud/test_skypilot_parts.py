@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -95,11 +96,15 @@ def adapter(
     [
         (cluster(), CloudNodeState.RUNNING),
         (cluster(status="INIT", ever_up=False, launching=True), CloudNodeState.STARTING),
+        (
+            msgspec.structs.replace(cluster(status="INIT", ever_up=False, launching=True), provider_id=""),
+            CloudNodeState.QUEUED,
+        ),
         (cluster(status="INIT", ever_up=False), CloudNodeState.BROKEN),
         (cluster(status="INIT"), CloudNodeState.RUNNING),
         (cluster(status="STOPPED"), CloudNodeState.BROKEN),
     ],
-    ids=["up", "launching", "broken off", "out of skypilot's reach", "stopped"],
+    ids=["up", "launching", "queued", "broken off", "out of skypilot's reach", "stopped"],
 )
 def test_a_record_is_the_state_that_its_cloud_vouches_for(
     home: SkyPilotHome, known: ClusterRecord, state: CloudNodeState
@@ -135,9 +140,10 @@ def test_clouds_are_asked_once_in_a_while_and_at_once_for_what_we_have_changed(h
     process.answers[Refresh] = Clusters((), {})
     cloud.terminate(NODE, START)
     assert [node.name for node in cloud.list({}, START)] == ["other"]
-    assert process.asked[-1] == Refresh((NODE,))
-    assert cloud.list({}, START + timedelta(seconds=11)) == ()
-    assert process.asked[-1] == Refresh(None)
+    assert process.asked[-1] == Refresh((NODE,), asks_clouds=False)
+    for seconds, asks_clouds in ((11, False), (22, False), (121, True), (132, False)):
+        assert cloud.list({}, START + timedelta(seconds=seconds)) == ()
+        assert process.asked[-1] == Refresh(None, asks_clouds), "nodes are not asked by ssh all the time"
     assert cloud.list({}, START - timedelta(hours=1)) == ()
     assert process.count(SweepMachines) == 2, "a clock that was set back is no reason to wait"
 
@@ -166,6 +172,8 @@ def test_nodes_that_cannot_be_asked_about_are_listed_as_last_known(home: SkyPilo
     process.answers[Refresh] = Clusters((cluster(),), {NODE: "botocore: ExpiredToken"})
     with pytest.raises(UnauthorisedError, match="ExpiredToken"):
         cloud.list({}, START + timedelta(seconds=11))
+    process.answers[Refresh] = Clusters((cluster(),), {})
+    assert [node.name for node in cloud.list({}, START + timedelta(seconds=22))] == [NODE], "clouds were asked again"
 
 
 def test_a_cloud_that_cannot_be_swept_tells_no_half_truth(home: SkyPilotHome) -> None:

@@ -25,6 +25,7 @@ from control.cloud.errors import CloudError
 from control.cloud.port import Cloud
 from control.cloud.skypilot.agent_wheel import agent_wheel
 from control.cloud.skypilot.set_up import SET_UP_FAILED
+from control.cloud.skypilot.settings import SkyPilotSettings
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.db.nodes import PostgresNodes
@@ -109,7 +110,7 @@ class RentedPlace(Place):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorldSite]:
     root = tmp_path_factory.mktemp("whole-way")
     machines = {"networked": True, "runtime": str(SKYPILOT_RUNTIME)}
-    settings = replace(SETTINGS, fresh_s=60.0)  # a look at a machine starts its Ray's command line, which takes seconds
+    settings = SkyPilotSettings(SETTINGS.images, sweep_s=None)
     with world_site(root, settings=settings, **machines) as made, made.world.network.open():
         for instance_type in TYPES:
             made.world.stock("aws", instance_type, 1)

@@ -257,6 +257,25 @@ def test_recovery_abandons_what_never_came_and_ends_it_when_it_comes_after_all(
     assert [node.name for node in cloud.list({}, NOON)] == [second]
 
 
+def test_recovery_waits_for_a_launch_that_is_queued_and_ends_one_that_nobody_wants_any_more(
+    database: Database, cloud: FakeCloud
+) -> None:
+    instance, medley = driven(database, EventKind.PROVISION), fleet(database, cloud)
+    for place in range(2):
+        cloud.fail_next("create", BUSY, Effect.QUEUED)
+        with pytest.raises(RetryLaterError):
+            medley.executor.rent(instance.id, place, offer(), START)
+    names = [f"medley-{instance.id}-{place}-0" for place in range(2)]
+    assert medley.recover() == Recovered(queued=names)
+    assert {state for state, _ in outcomes(database).values()} == {"open"}
+    medley.instances.apply(instance.id, Event(EventKind.BROKE, ""), NOON)
+    ended = wind_down(medley.instances, medley.executor, instance.id, "failed")
+    assert ended.instance.state == "terminated"
+    assert cloud.list({}, NOON) == ()
+    cloud.settle()
+    assert medley.recover().orphans == names, "this cloud made them after all"
+
+
 def test_recovery_leaves_calls_alone_that_may_be_under_way(database: Database, cloud: FakeCloud) -> None:
     instance, medley = driven(database, EventKind.PROVISION), fleet(database, cloud)
     cloud.fail_next("create", BUSY)

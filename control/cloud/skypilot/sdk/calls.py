@@ -1,10 +1,11 @@
 """Calls of SkyPilot's SDK, one function each."""
 
 import io
+import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import msgspec
 import sky
+import yaml
 from sky import exceptions
 from sky.client import sdk
 
@@ -19,14 +21,19 @@ from control.cloud.skypilot import messages
 from control.cloud.skypilot.sdk.aws_zones import aws_zone
 from control.cloud.skypilot.sdk.catalogue import instance_types, write_catalogue
 from control.cloud.skypilot.sdk.machines import end_machine, machines
+from control.cloud.skypilot.sdk.provision_log import cause_in
 from control.file_lock import turn
 
 _LOG_CHARS = 20_000
 """Characters kept of the end of a log: a vendor's code is in SkyPilot's last lines."""
+_LOG_LINES = 400
+"""Of SkyPilot's log of a launch, those at the end that tell why it broke off."""
 _LOCKS = 256
 _STALE = re.compile(r"^\s+(\S+): (.*(?:\n(?!\s+\S+: ).*)*)", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _REASONS_CHARS = 600
+_REQUEST = ("request_id", "name", "cluster_name")
+"""Of requests to SkyPilot's server, what tells one from another."""
 
 
 def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
@@ -36,11 +43,13 @@ def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
             case messages.LaunchCluster():
                 return _launch(call)
             case messages.Refresh():
-                return _refresh(call.names)
+                return _refresh(call.names, call.asks_clouds)
             case messages.Down():
                 return _down(call.name)
             case messages.Tail():
-                return messages.Text(_tail(call.name, call.lines))
+                of_command = partial(sky.tail_logs, job_id=None)
+                logs = (of_command,) if call.of_command else (sdk.tail_provision_logs, of_command)
+                return messages.Text(_tail(call.name, *logs, lines=call.lines))
             case messages.Check():
                 return messages.Checked(_check_credentials(call.clouds))
             case messages.SweepMachines():
@@ -64,7 +73,7 @@ def _launch(call: messages.LaunchCluster) -> messages.Reply:
         with _turn(call.name):
             request = _under_way().get(call.name)
             if request is None:
-                known = _refresh((call.name,)).clusters
+                known = _refresh((call.name,), asks_clouds=True).clusters
                 if known and not _takes_up(known[0], call):
                     return _if_same(known[0], call)
                 request = sky.launch(_task(call), cluster_name=call.name)
@@ -73,8 +82,8 @@ def _launch(call: messages.LaunchCluster) -> messages.Reply:
         known_types = instance_types(call.cloud)
         return _failed(error, log.getvalue(), () if call.instance_type in known_types else known_types)
     except Exception as error:
-        return _failed(error, log.getvalue())
-    left = _refresh((call.name,)).clusters
+        return _failed(error, log.getvalue(), cause=cause_in(_tail(call.name, sdk.tail_provision_logs)))
+    left = _refresh((call.name,), asks_clouds=False).clusters  # it is up as of now, and on record
     return (
         _if_same(left[0], call)
         if left
@@ -114,13 +123,18 @@ def _task(call: messages.LaunchCluster) -> sky.Task:
     return task
 
 
-def _refresh(names: Sequence[str] | None) -> messages.Clusters:
+def _refresh(names: Sequence[str] | None, asks_clouds: bool) -> messages.Clusters:
+    """List clusters, and launches that SkyPilot has no cluster of yet: it may have them wait for their turn."""
     under_way = _under_way()
     log = io.StringIO()
-    request = sky.status(None if names is None else list(names), refresh=sky.StatusRefreshMode.FORCE, all_users=True)
-    records = sky.stream_and_get(request, output_stream=log)
-    listed = tuple(_cluster(record, record["name"] in under_way) for record in records if record.get("handle"))
-    return messages.Clusters(listed, _stale(_COLOUR.sub("", log.getvalue())))
+    mode = sky.StatusRefreshMode.FORCE if asks_clouds else sky.StatusRefreshMode.NONE
+    records = sky.stream_and_get(
+        sky.status(None if names is None else list(names), refresh=mode, all_users=True), output_stream=log
+    )
+    listed = [_cluster(record, record["name"] in under_way) for record in records if record.get("handle")]
+    waiting = under_way.keys() - {cluster.name for cluster in listed}
+    listed += [cluster for name in waiting if names is None or name in names for cluster in _queued(name)]
+    return messages.Clusters(tuple(listed), _stale(_COLOUR.sub("", log.getvalue())))
 
 
 def _stale(log: str) -> dict[str, str]:
@@ -147,20 +161,53 @@ def _cluster(record: Any, launching: bool) -> messages.ClusterRecord:
     )
 
 
+def _queued(name: str) -> list[messages.ClusterRecord]:
+    """Return what a launch that has no cluster yet was asked for, as far as it still is one."""
+    found = []
+    for request in sky.api_status(cluster_name=name, fields=[*_REQUEST, "request_body"]):
+        tasks = yaml.safe_load_all((json.loads(request.request_body) or {}).get("task", ""))
+        asked = [task["resources"] for task in tasks if task and "resources" in task]
+        if not request.name.endswith("launch") or not asked:
+            continue
+        cloud, region, zone = (*asked[0]["infra"].lower().split("/"), "", "")[:3]
+        found.append(
+            messages.ClusterRecord(
+                name=name,
+                cloud=cloud,
+                region=region,
+                zone=zone,
+                instance_type=asked[0]["instance_type"],
+                spot=bool(asked[0].get("use_spot")),
+                status="INIT",
+                ever_up=False,
+                launching=True,
+                provider_id="",
+                labels=asked[0].get("labels") or {},
+            )
+        )
+    return found[:1]
+
+
 def _down(name: str) -> messages.Reply:
     log = io.StringIO()
     try:
-        sky.stream_and_get(sky.down(name), output_stream=log)
-    except exceptions.ClusterDoesNotExist:
-        pass
+        for _ in range(2):
+            try:
+                sky.stream_and_get(sky.down(name), output_stream=log)
+                break
+            except exceptions.ClusterDoesNotExist:
+                # A launch that waits for its turn would make one later; what it has begun meanwhile is ended too.
+                if (launch := _under_way().get(name)) is None:
+                    break
+                sky.get(sky.api_cancel(launch, silent=True))
     except Exception as error:
         return _failed(error, log.getvalue())
     return messages.Ended()
 
 
-def _tail(name: str, lines: int) -> str:
+def _tail(name: str, *logs: Callable[..., Any], lines: int = _LOG_LINES) -> str:
     log = io.StringIO()
-    for read in (sdk.tail_provision_logs, partial(sky.tail_logs, job_id=None)):
+    for read in logs:
         with suppress(Exception):  # there is none yet, or the node is out of reach
             read(name, follow=False, tail=lines, output_stream=log)
     return _COLOUR.sub("", log.getvalue())
@@ -168,15 +215,15 @@ def _tail(name: str, lines: int) -> str:
 
 def _under_way() -> dict[str, Any]:
     """Cluster → request that launches it. SkyPilot's server knows, whoever made the request and died since."""
-    active = sky.api_status(fields=["request_id", "name", "cluster_name"])
+    active = sky.api_status(fields=list(_REQUEST))
     return {request.cluster_name: request.request_id for request in active if request.name.endswith("launch")}
 
 
-def _failed(error: Exception, log: str, known: tuple[str, ...] = ()) -> messages.CallFailed:
+def _failed(error: Exception, log: str, known: tuple[str, ...] = (), cause: str = "") -> messages.CallFailed:
     history = getattr(error, "failover_history", None) or ()
     texts = [str(error), *(f"{type(one).__name__}: {one}" for one in history)]
     text = _COLOUR.sub("", "\n".join(texts))
-    return messages.CallFailed(type(error).__name__, text, _COLOUR.sub("", log)[-_LOG_CHARS:], known)
+    return messages.CallFailed(type(error).__name__, text, _COLOUR.sub("", log)[-_LOG_CHARS:], known, cause)
 
 
 @contextmanager

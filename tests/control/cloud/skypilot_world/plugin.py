@@ -7,6 +7,7 @@ starts it there, and hands it the node's set-up and command as a job. `PATCHED` 
 """
 
 import base64
+import builtins
 import json
 import socket
 import time
@@ -158,7 +159,10 @@ def template(task, to_provision, **_):
 
 
 def refuse(cloud: str, zone: str, code: str, words: str) -> None:
-    """Fail as SkyPilot's own provisioner of that cloud does when the vendor says so: its code, its logs."""
+    """Fail as SkyPilot's own provisioner of that cloud does when the vendor says so: its code, its logs. A built-in
+    exception in place of a code is raised as it is: SkyPilot's own code breaks off."""
+    if isinstance(broken := getattr(builtins, code or "no code", None), type):
+        raise broken(words)
     if cloud == "aws":
         from botocore.exceptions import ClientError
 
