@@ -27,7 +27,7 @@ def held_bytes(worker: Any) -> int:
     model = worker.get_model()
     tensors = list(chain(model.parameters(), model.buffers()))
     storages = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in tensors}
-    return sum(storages.values()) + sum(map(_packed_bytes, model.modules()))
+    return int(sum(storages.values()) + sum(map(_packed_bytes, model.modules())))
 
 
 def _packed_bytes(layer: Any) -> int:
