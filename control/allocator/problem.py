@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from control.allocator.columns import Columns, Floats, Ints, allowed_groups, restrict
 from control.allocator.frame import FrameBuilder, ProgramFrame, RunningColumns
 from control.allocator.market import GroupedSupply, read_supply, running_counts
+from control.allocator.regions import with_points
 from control.allocator.routing import RoutedDemands, read_routing
 from templates_lib.values.library import Kind, Library
 from templates_lib.values.nearest_name import nearest_name
@@ -62,6 +63,7 @@ def read_problem(snapshot: Snapshot, library: Library) -> AllocationProblem:
     cap = np.array([snapshot.settings.cap(class_ids[each]) for each in routing.classes])
     usable: Floats = np.where(peak > 0, cap / np.where(peak > 0, peak, 1.0), 0.0)
     share = _usable_share(snapshot, library, routing.classes, usable)
+    library, share = with_points(library, share)
     settings, disks = snapshot.settings, snapshot.charged_disks
     node_gib = np.array([disks.node_gib(*kind) for kind in kinds], dtype=np.int64)[of_template]
     more = np.array([settings.init_factor_of(engines) - settings.init_factor for _, engines in kinds])[of_template]

@@ -8,6 +8,7 @@ import numpy as np
 
 from control.checker.violation import slack
 from templates_lib.values.library import Library
+from templates_lib.values.template import Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +18,15 @@ class Claim:
     """Operating points: work class id → units per second that one instance sustains at once."""
     engines: str = ""
     """Engines of its nodes, by name; empty: not known."""
+    limits: tuple[Limit, ...] = ()
+    """What bounds its classes together: the point has the most of each without the others."""
 
     def allows(self, units_per_s: dict[str, float]) -> bool:
-        """Tell whether some mixture of the points, or less, gives these units: Σ λ ≤ 1, Σ λ·point ≥ units."""
+        """Tell whether some mixture of the points, or less, gives these units: Σ λ ≤ 1, Σ λ·point ≥ units; within all
+        limits."""
         wanted = {c: u for c, u in units_per_s.items() if u > 0}
+        if any(sum(limit.get(c, 0.0) * u for c, u in wanted.items()) > 1 + slack() for limit in self.limits):
+            return False
         if len(self.points) == 1 or not wanted:
             return all(self.points[0].get(c, 0.0) + slack(u) >= u for c, u in wanted.items())
         return self._least_mixture(wanted) <= 1 + slack()
@@ -57,5 +63,5 @@ def claims_of(library: Library, template_ids: Iterable[str]) -> dict[str, Claim]
                     for e in entries
                 }
                 points.append(point)
-            found[name] = Claim(nodes, tuple(points), library.engine_of(int(t)))
+            found[name] = Claim(nodes, tuple(points), library.engine_of(int(t)), tuple(library.limits.get(name, ())))
     return found

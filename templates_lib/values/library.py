@@ -1,11 +1,12 @@
 """A library of templates as arrays: what the allocator reads."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from templates_lib.values.template import Limit
 from templates_lib.values.work import WorkClass
 
 Kind = tuple[tuple[str, ...], str]
@@ -40,6 +41,9 @@ class Library:
     """Engines of its templates, by the names of `engine_set`."""
     template_engine: NDArray[np.int16]
     """(n,) index into `engines`."""
+    limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
+    """Template id → what bounds its classes together, where its capacity is a region. Such a template has one point:
+    the most of each class, without the others."""
 
     @property
     def size(self) -> int:

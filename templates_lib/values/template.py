@@ -51,6 +51,11 @@ class OperatingPoint:
     units_per_s: dict[str, float]
 
 
+Limit = dict[str, float]
+"""Work class → what one unit per second of it uses of something that there is 1 of: time, bandwidth, KV cache. All
+classes of an instance together use no more than 1 of each limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capacity:
     template_id: str
