@@ -35,8 +35,8 @@ class StepRequest:
     """The last stage gives hidden states of these tokens with its output."""
     shared: tuple[BlockName, ...] = ()
     """Where a request begins behind tokens whose KV cache is there: the blocks that it begins with, which are not
-    written to any more. Only where `StageFacts.shares_kv`, and of requests without given rows: of those, tokens do not
-    say what their blocks hold."""
+    written to any more. Only where `StageFacts.shares_kv`. Tokens do not say what blocks of given rows hold: whoever
+    has them shared knows that they are the same rows."""
 
 
 @dataclass(frozen=True, slots=True)

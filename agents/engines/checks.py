@@ -23,8 +23,8 @@ def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached:
         raise BadBatchError(f"token ids must be in [0, {facts.vocab_size})")
     for request in batch.requests:
         known = cached(request.id)
-        if request.shared and (known or request.grids or not facts.shares_kv):
-            why = "is not new, has images, or can share none here"
+        if request.shared and (known or not facts.shares_kv):
+            why = "is not new, or can share none here"
             raise BadBatchError(f"request {request.id!r} brings KV blocks of others, and {why}")
         known += len(request.shared) * facts.block_tokens
         if request.tokens < 1 or request.position != known:

@@ -3,11 +3,10 @@ says."""
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Event, Lock, Timer
-from typing import TypeVar
+from threading import Event, Timer
 
 import numpy as np
 
@@ -21,9 +20,10 @@ from agents.messages.component_work import Encode
 from agents.messages.tensor_spec import TensorSpec
 from agents.messages.to_gateway import Failure
 from agents.tensors.client import TensorClient
-from agents.transfer.errors import BadPieceError, BlobGoneError, LinkLostError, StoreFullError, TransferError
+from agents.tensors.failures import failure_of
+from agents.tensors.node_tensors import NodeTensors
+from agents.transfer.errors import BlobGoneError, StoreFullError, TransferError
 
-T = TypeVar("T")
 _SHORTEST_S = 0.001
 _PATIENCE_S = 1.0
 """For room for rows that came late, or just in time."""
@@ -38,10 +38,9 @@ class FetchedUnit:
 
 class Encoders:
     def __init__(self, engines: Mapping[str, EncoderEngine], sidecar: str, process: str) -> None:
-        """`sidecar`: its name on this node. `process`: whose quota of it this is. Raises LinkLostError."""
-        self._engines, self._sidecar, self._process = dict(engines), sidecar, process
-        self._turn = Lock()
-        self._tensors = TensorClient(sidecar, process)
+        """`sidecar`: its name on this node. `process`: whose quota of it this is."""
+        self._engines = dict(engines)
+        self._tensors = NodeTensors(sidecar, process)
 
     @property
     def loaded(self) -> Loaded:
@@ -56,7 +55,7 @@ class Encoders:
         def bring(tensors: TensorClient) -> FetchedUnit | Rows:
             return self._kept(tensors, wanted) or self._fetched(tensors, wanted)
 
-        return self._with_tensors(bring)
+        return self._tensors.use(bring)
 
     def _kept(self, tensors: TensorClient, wanted: Wanted) -> Rows | None:
         asked = wanted.asked
@@ -110,29 +109,9 @@ class Encoders:
         """Lay the rows of a unit where they are taken; for any thread but the engine's, since it waits for room, until
         the unit is due."""
         try:
-            return self._with_tensors(lambda tensors: _put(tensors, wanted, rows, self.key_of(wanted.asked)))
+            return self._tensors.use(lambda tensors: _put(tensors, wanted, rows, self.key_of(wanted.asked)))
         except TransferError as error:
             return no_rows(wanted.key, error)
-
-    def _with_tensors(self, do: Callable[[TensorClient], T]) -> T:
-        """Do something with the node's sidecar, and once more where that was lost: it is started again, and though what
-        lay there is gone, what was asked for may come yet. Raises TransferError, also where another node's was lost:
-        that is no reason to part with this one, which other threads use."""
-        tensors = self._tensors
-        try:
-            return do(tensors)
-        except LinkLostError:
-            if not tensors.is_gone():
-                raise
-            return do(self._renewed(tensors))
-
-    def _renewed(self, lost: TensorClient) -> TensorClient:
-        """Raises LinkLostError while there is none."""
-        with self._turn:
-            if self._tensors is lost:
-                self._tensors = TensorClient(self._sidecar, self._process)
-                lost.close()
-            return self._tensors
 
 
 def _put(tensors: TensorClient, wanted: Wanted, rows: EncodedRows, key: str | None) -> Rows:
@@ -165,13 +144,5 @@ def _are_rows(spec: TensorSpec, width: int) -> bool:
 
 def no_rows(key: UnitKey, error: TransferError | BadBatchError) -> NoRows:
     """Say to a gateway what became of a unit: what it can do next follows from the failure."""
-    match error:
-        case BadBatchError() | BadPieceError():
-            failure = Failure.UNSUPPORTED
-        case StoreFullError():
-            failure = Failure.OVERLOADED
-        case LinkLostError():
-            failure = Failure.ENGINE
-        case _:  # it is to be made again
-            failure = Failure.HAND_OFF
+    failure = Failure.UNSUPPORTED if isinstance(error, BadBatchError) else failure_of(error)
     return NoRows(key, failure, str(error))

@@ -66,3 +66,8 @@ class PromptRows(Struct, frozen=True, array_like=True):
     tokens, whatever their ids. None: the decoder attends to them, beside its prompt (as Whisper's)."""
     grid: Grid | None = None
     """Of these tokens, for decoders whose tokens have three positions."""
+    frame_step: Annotated[float, Meta(ge=0, le=1 << 16)] = 1.0
+    """Positions from a frame to the next: of a video, whose frames are as far apart as their times."""
+    key: ContentKey | None = None
+    """Of what the rows were made from, with what made them: only where all rows of a request have one may it share KV
+    blocks with others, as tokens do not say what those hold."""

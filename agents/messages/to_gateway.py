@@ -77,7 +77,7 @@ class Failure(StrEnum):
     ENGINE = "engine"
     """A stage died, hung or ran out of memory: the instance may be on its way out."""
     HAND_OFF = "hand_off"
-    """The KV cache did not arrive."""
+    """The KV cache, or rows of another component, did not arrive: these are to be made again, too."""
     UNKNOWN_MODEL = "unknown_model"
     """The instance does not hold it: the routing table is ahead or behind."""
     DEADLINE = "deadline"

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import (
+    MAX_GIVEN,
     MAX_RUNS,
     MAX_TOKENS,
     Count,
@@ -16,7 +17,9 @@ from agents.messages.bounds import (
     Text,
     TokenIds,
 )
+from agents.messages.component_work import Grid, PromptRows
 from agents.messages.to_scheduler import LogitRules, Pooling, Sampling
+from agents.messages.to_sidecar import Consumers, WaitSeconds
 
 MAX_PEERS = 256
 """Data-parallel peers of one stage, and stages of one instance."""
@@ -129,6 +132,31 @@ class Leave(Struct, frozen=True, array_like=True, tag="leave"):
     reason: Text
 
 
+class GridAt(Struct, frozen=True, array_like=True):
+    """Tokens that stand for an image or a video, row by row and frame by frame."""
+
+    first_token: Position
+    grid: Grid
+    frame_step: Annotated[float, Meta(ge=0, le=1 << 16)] = 1.0
+    """Positions from a frame to the next."""
+
+
+class GiveRows(Struct, frozen=True, array_like=True, tag="give_rows"):
+    """What other components have made of a run, told before its first step. A worker that is to take some answers with
+    `RowsHere` or `RowsMissing`. Not for one that does not say `takes_rows`."""
+
+    run: Count
+    grids: Annotated[tuple[GridAt, ...], Meta(max_length=MAX_GIVEN)]
+    """Of the whole prompt, in order, for models whose tokens have three positions."""
+    wanted: Annotated[tuple[PromptRows, ...], Meta(max_length=MAX_GIVEN)]
+    """To be taken: those that the run attends to, and on its first worker those that stand for tokens which it has to
+    compute."""
+    takers: Consumers
+    """Workers of the node that take each of them."""
+    wait_s: WaitSeconds
+    """For each of them."""
+
+
 class ReserveRun(Struct, frozen=True, array_like=True, tag="reserve_run"):
     """Make room for a run whose first tokens come as KV cache from another instance. Runs are reserved in rising
     order, and `KvArrived` says that all of it is here."""
@@ -173,4 +201,4 @@ class SendKv(Struct, frozen=True, array_like=True, tag="send_kv"):
     layers: Position
 
 
-ToStage = Connect | StageStep | FreeRuns | DropKept | Leave | ReserveRun | OpenKvLink | CloseKvLink | SendKv
+ToStage = Connect | StageStep | FreeRuns | DropKept | Leave | GiveRows | ReserveRun | OpenKvLink | CloseKvLink | SendKv

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import MAX_RUNS, BusySeconds, Count, Name, Port, Position, Seconds, State, Text, TokenId
-from agents.messages.to_gateway import TokenLogprobs
+from agents.messages.to_gateway import Failure, TokenLogprobs
 from agents.messages.to_stage import MAX_PARTS
 
 
@@ -46,6 +46,13 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """Runs may begin with KV blocks of others, and leave some that are kept; not with one of the previous version."""
     pools: bool = False
     """Its engine hands out hidden states, of which it makes those of prompts, or it is of no last stage."""
+    takes_rows: bool = False
+    """Runs may come with rows of other components, and it can take those that it needs; not with one of the previous
+    version."""
+    position_axes: Annotated[int, Meta(ge=1, le=3)] = 1
+    """Positions of a token: 3 where images and videos are placed by frame, row and column."""
+    attended_rows: Position = 0
+    """Of an encoder, that every run attends to; 0: the model attends to none."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):
@@ -92,6 +99,20 @@ class KvArrived(Struct, frozen=True, array_like=True, tag="kv_arrived"):
     """That came over links for it; more than its size only where a link broke and sent something again."""
 
 
+class RowsHere(Struct, frozen=True, array_like=True, tag="rows_here"):
+    """All that was to be taken of other components for a run is here."""
+
+    run: Count
+
+
+class RowsMissing(Struct, frozen=True, array_like=True, tag="rows_missing"):
+    """Some of it is not to be had, or is not what it should be: the run will not be computed."""
+
+    run: Count
+    failure: Failure
+    reason: Text
+
+
 class KvLinkBroken(Struct, frozen=True, array_like=True, tag="kv_link_broken"):
     """From the sending end: what it has to send waits until the link is opened anew."""
 
@@ -102,4 +123,14 @@ class KvLinkBroken(Struct, frozen=True, array_like=True, tag="kv_link_broken"):
     reason: Text
 
 
-ToStageScheduler = StageLoaded | StageConnected | StageSampled | StageFailed | StageBusy | KvArrived | KvLinkBroken
+ToStageScheduler = (
+    StageLoaded
+    | StageConnected
+    | StageSampled
+    | StageFailed
+    | StageBusy
+    | KvArrived
+    | KvLinkBroken
+    | RowsHere
+    | RowsMissing
+)

@@ -8,7 +8,9 @@ tokens are taken on admission, more as the output grows; where there are none, t
 up its cache, waits, and is computed again from the tokens it has.
 
 Where the stages can, a prompt that begins as one before it begins with that one's KV blocks: `block_book`
-says how. A request of two legs has its KV cache handed over between two such cores: `hand_offs` says how.
+says how. A request of two legs has its KV cache handed over between two such cores: `hand_offs` says how. One that
+comes with rows of other components (`given`) takes part in steps once the nodes that need them have taken them. Where
+it is computed again they are taken again; if they are gone by then it fails, and its gateway has them made again.
 """
 
 from bisect import insort
@@ -29,12 +31,14 @@ from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.flight import BadResultError, Flight, Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage, finished
+from agents.scheduler.given import RowsTaken, unfit_rows
 from agents.scheduler.hand_offs import HandOffs, PeerMessage
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, Order, ReserveKv, StepEntry
 from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.runs import Runs
 from agents.scheduler.sequence import ActiveRun, Key, Sequence, SequencePhase
+from agents.scheduler.step_entries import step_entries
 from agents.scheduler.tally import Tally
 
 
@@ -54,7 +58,18 @@ class SchedulerCore:
         """In order of arrival."""
         self._flights: dict[int, Flight] = {}
         self._hand_offs = HandOffs()
+        self._taken: RowsTaken | None = None
+        self._knows_rows = False
         self.tally = Tally()
+
+    def know_rows(self, taken: RowsTaken | None) -> tuple[GatewayMessage, ...]:
+        """Say, before the first step, what the stages take of other components' rows, None: nothing; fail what has come
+        and does not fit that."""
+        self._taken, self._knows_rows = taken, True
+        self._runs.rows = taken or RowsTaken()
+        unfit = ((sequence, next(unfit_rows(sequence.request, taken), None)) for sequence in list(self._all.values()))
+        failed = [self._fail([sequence], *why) for sequence, why in unfit if why is not None]
+        return tuple(answer for answers in failed for answer in answers)
 
     def share_kv(self, shares: bool) -> None:
         """Say, before the first step, whether prompts begin with KV blocks of those before them."""
@@ -154,7 +169,7 @@ class SchedulerCore:
         sequence = self._hand_offs.find(key, message.hand_off, Leg.DECODE)
         if isinstance(message, Withdraw):
             self._hand_offs.forget_early(key, message.hand_off)
-            if sequence is None or sequence.phase is SequencePhase.COMPUTED:
+            if sequence is None or sequence.has_own_kv:
                 return ()
             if message.is_early:
                 self._expect_again(sequence)
@@ -162,7 +177,7 @@ class SchedulerCore:
             return self._fail([sequence], Failure.HAND_OFF, "the prefill leg has nothing to hand off any more")
         if sequence is None:
             self._hand_offs.keep_early(key, message)
-        elif sequence.phase is SequencePhase.COMPUTED:
+        elif sequence.has_own_kv:
             self._hand_offs.taken(sequence)
         else:
             return self._take_offer(sequence, message)
@@ -179,7 +194,7 @@ class SchedulerCore:
     def lose_peer(self, key: str, reason: str) -> tuple[GatewayMessage, ...]:
         """Give up what is between another instance, which is out of reach, and us: it cannot be handed off."""
         self._hand_offs.forget_early(key)
-        waiting = [s for s in self._hand_offs.of(key) if s.is_pinned or s.phase is not SequencePhase.COMPUTED]
+        waiting = [s for s in self._hand_offs.of(key) if s.is_pinned or not s.has_own_kv]
         return self._fail(waiting, Failure.HAND_OFF, reason)
 
     def give_up(self, runs: Collection[int], reason: str) -> tuple[GatewayMessage, ...]:
@@ -200,6 +215,24 @@ class SchedulerCore:
         self.tally.received_kv_bytes += moved_bytes
         self._go_on(sequence, held)
 
+    def rows_here(self, run: int, stage: int, node: int) -> None:
+        """A node has all rows of other components that it was to take for a run. Raises BadResultError."""
+        sequence = self._runs.get(run)
+        held = sequence.admission if sequence else None
+        if sequence is None or held is None:
+            return  # gone meanwhile
+        if held.nodes[stage] != node or stage not in held.awaited_rows:
+            raise BadResultError(f"node {node} of stage {stage} has rows of run {run}, which does not wait for any")
+        held.awaited_rows.remove(stage)
+        if sequence.phase is SequencePhase.COMING:
+            self._go_on(sequence, held)
+        elif not held.awaited_rows:
+            sequence.phase = SequencePhase.COMPUTED
+
+    def lack_rows(self, run: int, failure: Failure, reason: str) -> tuple[GatewayMessage, ...]:
+        """Fail the request of a run whose rows of other components cannot be had."""
+        return self._fail(self._runs.of({run}), failure, reason)
+
     def next_orders(self) -> tuple[Order, ...]:
         """Admit what fits and order a step of every group that has none under way and something to do."""
         orders: list[Order] = []
@@ -210,7 +243,7 @@ class SchedulerCore:
             busy = {flight.step.group for flight in self._flights.values()}
             self._admit(busy)
             for group in range(self._layout.groups + self._layout.lanes):
-                entries = () if group in busy else self._entries(group)
+                entries = () if group in busy else step_entries(group, self._runs, self._layout, self._grow)
                 orders += self._runs.take_due()
                 if entries:
                     orders.append(self._launch(group, entries))
@@ -271,6 +304,8 @@ class SchedulerCore:
         if self._is_draining:
             yield Failure.DRAINING, "takes no new request"
         yield from unfit(request, self._layout)
+        if self._knows_rows:
+            yield from unfit_rows(request, self._taken)
         if (request.peer is None) is not (request.leg is Leg.WHOLE):
             yield Failure.HAND_OFF, "a request of two legs has two instances, and a whole one has one"
         if request.peer is not None and self._hand_offs.knows(request.peer.hand_off):
@@ -278,7 +313,7 @@ class SchedulerCore:
         if (owner, request.attempt) in self._all:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
         output = len(request.generated) if request.leg is Leg.PREFILL else limit - 1
-        most_blocks = self._layout.blocks(len(request.prompt) + output)
+        most_blocks = self._runs.blocks(len(request.prompt) + output)
         if not self._runs.groups.could_ever_fit(most_blocks):
             yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
         if not self.status.room:
@@ -311,7 +346,7 @@ class SchedulerCore:
 
     def _go_on(self, sequence: Sequence, held: ActiveRun) -> bool:
         """Have a request take part in steps, once its KV cache is here and the token behind it is known."""
-        if held.awaited or sequence.lacks_token:
+        if held.awaited or held.awaited_rows or sequence.lacks_token:
             return False
         sequence.phase = SequencePhase.COMPUTED
         launched = {flight.step.group: flight.step.number for flight in self._flights.values()}
@@ -333,6 +368,8 @@ class SchedulerCore:
                 self.tally.found_tokens += held.shared_tokens
             if sequence.phase is SequencePhase.OFFERED:
                 self._await_kv(sequence, held)
+            if sequence.request.given:
+                self._runs.have_rows_taken(sequence, held)
 
     def _await_kv(self, sequence: Sequence, held: ActiveRun) -> None:
         """Reserve blocks for a request's KV cache and tell the prefill leg that it may send."""
@@ -342,33 +379,6 @@ class SchedulerCore:
         held.awaited = set(range(len(self._layout.stages)))
         self._runs.say(ReserveKv(held.run, held.nodes, held.position))
         self._hand_offs.accept(sequence)
-
-    def _entries(self, group: int) -> tuple[StepEntry, ...]:
-        chunk_left = [[node.chunk_tokens for node in stage] for stage in self._layout.stages]
-        entries = []
-        for sequence, held in self._runs.of_group(group):
-            if sequence.admission is not held or sequence.phase is not SequencePhase.COMPUTED:
-                continue  # preempted for an older one a moment ago, or handed off
-            count = len(sequence.tokens) - held.position
-            if not held.has_sampled:
-                count = min(count, *(chunk_left[stage][node] for stage, node in enumerate(held.nodes)))
-            if not count or not self._grow(sequence, held, held.position + count):
-                continue
-            if not held.has_sampled and group < self._layout.groups:  # prompts in a lane go together as they are
-                for stage, node in enumerate(held.nodes):
-                    chunk_left[stage][node] -= count
-            end = held.position + count
-            pooled = sequence.pooled
-            sampling = sequence.sampling if end == len(sequence.tokens) and pooled is None else None
-            ruled = None if sampling is None else sequence.tell_rules(held)
-            tokens = tuple(sequence.tokens[held.position : end])
-            trace, shared = (sequence.request.trace, held.known) if held.is_new else ("", ())
-            blocks = tuple(map(tuple, shared)) if any(shared) else ()
-            self._runs.publish(sequence, held, end)
-            entries.append(
-                StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace, ruled, blocks, pooled)
-            )
-        return tuple(entries)
 
     def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:
         self._steps += 1

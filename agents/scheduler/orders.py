@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from agents.messages.component_work import PromptRows
 from agents.messages.to_scheduler import OtherLeg, Sampling
-from agents.messages.to_stage import PooledPrompt, RuledText
+from agents.messages.to_stage import GridAt, PooledPrompt, RuledText
 from agents.scheduler.block_book import BlockName
 
 
@@ -73,6 +74,25 @@ class ReserveKv:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeRows:
+    """Before the first step of a run: what other components have made of it."""
+
+    run: int
+    nodes: tuple[int, ...]
+    grids: tuple[GridAt, ...]
+    """For every worker."""
+    placed: tuple[PromptRows, ...]
+    """For the first worker: in place of embeddings that it would compute."""
+    attended: tuple[PromptRows, ...]
+    """For every worker."""
+
+    @property
+    def taking_stages(self) -> set[int]:
+        """Return the stages whose node is to take rows."""
+        return set(range(len(self.nodes) if self.attended else 1 if self.placed else 0))
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """Send the KV cache of a run to another instance."""
 
@@ -86,4 +106,4 @@ class Dispatch:
     """One in each stage there."""
 
 
-Order = GroupStep | ReleaseKv | DropBlocks | ReserveKv | Dispatch
+Order = GroupStep | ReleaseKv | DropBlocks | ReserveKv | TakeRows | Dispatch

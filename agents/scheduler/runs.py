@@ -1,13 +1,16 @@
 """Requests that hold places and KV blocks of a pipeline, by the name of their run, and what the stages are to hear of
 it."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from agents.messages.component_work import PromptRows
 from agents.scheduler.block_book import BlockBook, BlockName
+from agents.scheduler.given import RowsTaken, attended_rows, grids, wanted_rows
 from agents.scheduler.groups import Groups
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import DropBlocks, Order, ReleaseKv
-from agents.scheduler.sequence import ActiveRun, Sequence
+from agents.scheduler.orders import DropBlocks, Order, ReleaseKv, TakeRows
+from agents.scheduler.sequence import ActiveRun, Sequence, SequencePhase
 from agents.scheduler.victims import victims
 
 _MOST_AWAIT = 16
@@ -24,6 +27,10 @@ class Runs:
         """Digest of a block that is still to be computed → the run that was first to need it."""
         self.some_await_blocks = False
         """Requests were not admitted as they wait for what is about to be ordered."""
+        self.rows = RowsTaken()
+        """What the stages take of other components' rows."""
+        self._rows_held = Counter[int]()
+        """Of them, by node of the first stage."""
         self._has_one_way = all(len(stage) == 1 for stage in layout.stages)
         self._begun = 0
         self._of: dict[int, Sequence] = {}
@@ -71,7 +78,7 @@ class Runs:
         """Give a request a place and blocks for all tokens that are known; None where it has to wait. `busy`: groups
         and lanes with a step under way."""
         tokens = sequence.needed_tokens
-        blocks, most = self._layout.blocks(tokens), self._layout.blocks(sequence.most_cached)
+        blocks, most = self.blocks(tokens), self.blocks(sequence.most_cached)
         digests = self._digests_before(sequence, tokens)
         if sequence.is_prefill:
             place = self.groups.place_prompt(busy, blocks, tokens, digests)
@@ -80,12 +87,17 @@ class Runs:
         if place is None:
             return None
         group, nodes = place
-        self._begun += 1
         shared = digests[: self.groups.known_blocks(nodes, digests)]
+        rows = sum(each.rows for each in self._rows_needed(sequence, len(shared)))
+        before = self._rows_held[nodes[0]]
+        if rows and before and before + rows > self.rows.most_held:
+            return None  # those before it let theirs go with their first token; alone it may have more
+        self._begun += 1
+        self._rows_held[nodes[0]] += rows
         known = tuple(book.share(shared) for _, _, book in self._books(nodes))
         self._take(nodes, blocks - len(shared))
         there = len(shared) * self._layout.block_tokens
-        held = ActiveRun(self._begun, group, nodes, blocks, tokens - there, known, there, there)
+        held = ActiveRun(self._begun, group, nodes, blocks, tokens - there, known, there, there, given_rows=rows)
         sequence.admission = held
         if sequence.cached_tokens is None:
             sequence.cached_tokens = there
@@ -107,7 +119,7 @@ class Runs:
     def grow(self, sequence: Sequence, held: ActiveRun, tokens: int) -> list[Sequence] | None:
         """Take blocks for so many tokens; the younger requests that gave up theirs for it, or None where older ones
         hold them."""
-        needed = self._layout.blocks(tokens) - held.blocks
+        needed = self.blocks(tokens) - held.blocks
         if needed <= 0:
             return []
         found = victims(sequence, held, needed, self._of.values(), self.groups.books)
@@ -133,6 +145,15 @@ class Runs:
             names = (BlockName(held.run, block) for block in range(first, full))
             held.known[stage].extend(name for name in names if book.publish(digests[name.block], name))
 
+    def have_rows_taken(self, sequence: Sequence, held: ActiveRun) -> None:
+        """Have the stages take what other components made of a request, as far as it is computed here."""
+        given = sequence.request.given
+        order = TakeRows(held.run, held.nodes, grids(given), wanted_rows(given, held.position), attended_rows(given))
+        held.awaited_rows = order.taking_stages
+        self.say(order)
+        if sequence.phase is not SequencePhase.COMING:
+            sequence.phase = SequencePhase.FETCHING if held.awaited_rows else SequencePhase.COMPUTED
+
     def stop(self, sequence: Sequence) -> None:
         """Take back what a request holds, if it does."""
         held = sequence.admission
@@ -147,10 +168,23 @@ class Runs:
             kept = tuple(tuple(name.block for name in known if name.run == held.run) for known in held.known)
             self.say(ReleaseKv(held.run, held.nodes, kept if any(kept) else ()))
 
+    def blocks(self, tokens: int) -> int:
+        """Blocks of a request with so many tokens, on each of its nodes."""
+        return self._layout.blocks(tokens) + self._layout.blocks(self.rows.attended_rows)
+
     def put_off_no_more(self, held: ActiveRun) -> None:
-        """Count its prompt no more among those to be computed, if it was."""
+        """Count its prompt no more among those to be computed, if it was, nor rows that stand for parts of it."""
+        self._rows_held[held.nodes[0]] -= held.given_rows
+        held.given_rows = 0
         if not held.has_sampled:
             self.groups.count_prompt(held.group, held.nodes, -held.prompt)
+
+    def _rows_needed(self, sequence: Sequence, known_blocks: int) -> tuple[PromptRows, ...]:
+        """Rows that its node of the first stage is to take, where so many of its blocks are there."""
+        given = sequence.request.given
+        if sequence.phase is SequencePhase.OFFERED:  # its prompt is computed elsewhere
+            return attended_rows(given)
+        return wanted_rows(given, known_blocks * self._layout.block_tokens) + attended_rows(given)
 
     def _digests_before(self, sequence: Sequence, tokens: int) -> list[bytes]:
         """Digests of the blocks that it could begin with: all full ones that leave a token to compute, which the next

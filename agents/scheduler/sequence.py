@@ -11,6 +11,7 @@ from agents.messages.to_scheduler import Generate, Leg, Pooling, Sampling
 from agents.messages.to_stage import PooledPrompt, RuledText
 from agents.scheduler.block_book import BlockName
 from agents.scheduler.block_digests import extend_digests
+from agents.scheduler.given import may_share_blocks
 
 Key = tuple[Hashable, int]
 """Whoever asked, and the attempt's number with them."""
@@ -25,6 +26,8 @@ class SequencePhase(Enum):
     """Decode leg: its KV cache can come, and it waits for room."""
     COMING = auto()
     """Decode leg: its room is reserved, its KV cache is on its way."""
+    FETCHING = auto()
+    """Has its room, and rows of other components that it needs are on their way."""
     COMPUTED = auto()
     """Waits for its turn, or takes part in steps."""
     HELD = auto()
@@ -53,6 +56,10 @@ class ActiveRun:
     has_sampled: bool = False
     awaited: set[int] = field(default_factory=set)
     """Stages whose node has not got all of the KV cache that comes."""
+    given_rows: int = 0
+    """Of other components, that its node of the first stage holds, or is to take."""
+    awaited_rows: set[int] = field(default_factory=set)
+    """Stages whose node has not got all rows of other components that it is to take."""
     target_run: int = -1
     """What the run is called where its KV cache goes; -1 until that is known."""
     moved_bytes: int = 0
@@ -97,14 +104,15 @@ class Sequence:
 
     def block_digests(self, block_tokens: int, blocks: int) -> list[bytes]:
         """Return the digests of its first blocks, which are full."""
-        extend_digests(self.digests, self.tokens, block_tokens, blocks, self.request.cache_salt)
+        extend_digests(self.digests, self.tokens, block_tokens, blocks, self.request.cache_salt, self.request.given)
         return self.digests[:blocks]
 
     @property
     def shares_blocks(self) -> bool:
-        """Tell whether its KV cache may be that of others with the same tokens. A decode leg's comes from elsewhere,
-        and for a mean all tokens are computed."""
-        return self.request.leg is not Leg.DECODE and self.request.pooling is not Pooling.MEAN
+        """Tell whether its KV cache may be that of others with the same tokens, and rows of the same keys in their
+        places. A decode leg's comes from elsewhere, and for a mean all tokens are computed."""
+        is_known = may_share_blocks(self.request.given)
+        return is_known and self.request.leg is not Leg.DECODE and self.request.pooling is not Pooling.MEAN
 
     @property
     def pooled(self) -> PooledPrompt | None:
@@ -136,6 +144,11 @@ class Sequence:
         if self.is_prefill:
             return len(self.request.prompt) + len(self.request.generated)
         return len(self.request.prompt) + self.max_output - 1
+
+    @property
+    def has_own_kv(self) -> bool:
+        """Tell whether its KV cache comes, or came, of its own steps, or is all here."""
+        return self.phase in (SequencePhase.COMPUTED, SequencePhase.FETCHING)
 
     @property
     def is_pinned(self) -> bool:

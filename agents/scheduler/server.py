@@ -14,7 +14,7 @@ from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, 
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate
-from agents.messages.to_stage_scheduler import KvLinkBroken, StageSampled
+from agents.messages.to_stage_scheduler import KvLinkBroken, RowsMissing, StageSampled
 from agents.scheduler.core import SchedulerCore
 from agents.scheduler.flight import BadResultError, Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage
@@ -70,6 +70,7 @@ class InstanceScheduler:
             obeys_rules=self._gang.obeys_rules,
             obeys_grammars=self._gang.obeys_grammars,
             pools=self._gang.pools,
+            takes_rows=self._gang.row_takers if self._gang.is_ready else 0,
             **state,
         )
 
@@ -140,6 +141,7 @@ class InstanceScheduler:
     def stages_ready(self) -> None:
         self._core.streams_kv = self._gang.streams_kv
         self._core.share_kv(self._gang.shares_kv and self._settings.prefix_cache)
+        self._answer(self._core.know_rows(self._gang.rows_taken))
         self._desk.begin(self._gang.kv_shape, self._gang.rendezvous)
         self._gateways.tell_status()
         self._wake()
@@ -162,6 +164,17 @@ class InstanceScheduler:
 
     def kv_link_broke(self, message: KvLinkBroken) -> None:
         self._desk.link_broke(message)
+
+    def rows_here(self, stage: int, node: int, run: int) -> None:
+        try:
+            self._core.rows_here(run, stage, node)
+        except BadResultError as error:
+            self.stages_lost(str(error))
+        self._wake()
+
+    def rows_missing(self, message: RowsMissing) -> None:
+        self._answer(self._core.lack_rows(message.run, message.failure, message.reason))
+        self._wake()
 
     def stages_lost(self, reason: str) -> None:
         if not self.failure:

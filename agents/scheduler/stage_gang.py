@@ -13,10 +13,22 @@ from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.messages.kv_shape import KvShape, StageLayers
 from agents.messages.to_gateway import NodeStats
-from agents.messages.to_stage import NOWHERE, Connect, DropKept, FreeRuns, Leave, ReserveRun, StageEntry, StageStep
+from agents.messages.to_stage import (
+    NOWHERE,
+    Connect,
+    DropKept,
+    FreeRuns,
+    GiveRows,
+    Leave,
+    ReserveRun,
+    StageEntry,
+    StageStep,
+)
 from agents.messages.to_stage_scheduler import (
     KvArrived,
     KvLinkBroken,
+    RowsHere,
+    RowsMissing,
     StageBusy,
     StageConnected,
     StageFailed,
@@ -25,8 +37,9 @@ from agents.messages.to_stage_scheduler import (
     ToStageScheduler,
 )
 from agents.scheduler.flight import BadResultError
+from agents.scheduler.given import RowsTaken
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import DropBlocks, GroupStep, ReleaseKv, ReserveKv, StepEntry
+from agents.scheduler.orders import DropBlocks, GroupStep, ReleaseKv, ReserveKv, StepEntry, TakeRows
 from agents.scheduler.stage_check import faults
 from agents.scheduler.workers import WorkerPlace, Workers
 
@@ -34,11 +47,18 @@ if TYPE_CHECKING:
     from agents.transfer.rendezvous import Rendezvous
 
 _log = logging.getLogger(__name__)
+_ROWS_WAIT_S = 10.0
+"""For rows of other components, which are complete when a request comes with them: for a link to where they lie, and
+for room in the sidecar that takes them."""
+_HELD_ROWS_BYTES = 256 << 20
+"""Of a node of the first stage, for rows of requests whose prompt is not computed yet."""
+_BYTES = {"float32": 4}
+"""Of a number, by data type; 2 where it is not named."""
 
 
-class KvArrivals:
-    """KV cache that comes for each run, from its reservation to its release: a peer that is a pipeline inside has all
-    of it when each of its parts has."""
+class Arrivals:
+    """What comes for each run, KV cache or rows of other components, from when it is asked for until the run is over:
+    a peer that is a pipeline inside has all of it when each of its parts has."""
 
     def __init__(self) -> None:
         self._moved_bytes: dict[int, dict[WorkerPlace, int | None]] = {}
@@ -54,7 +74,7 @@ class KvArrivals:
         if known is None:
             return None
         if known.get(place, 0) is not None:
-            raise BadResultError(f"the worker at {place} got KV cache of run {run}, of which it waits for none")
+            raise BadResultError(f"the worker at {place} got something for run {run}, of which it waits for none")
         known[place] = moved_bytes
         of_peer = [moved for at, moved in known.items() if (at.stage, at.node) == (place.stage, place.node)]
         there = [moved for moved in of_peer if moved is not None]
@@ -76,6 +96,11 @@ class GangEvents(Protocol):
         """A peer of a stage has all of it."""
 
     def kv_link_broke(self, message: KvLinkBroken) -> None: ...
+
+    def rows_here(self, stage: int, node: int, run: int) -> None:
+        """A peer of a stage has all rows of other components that it was to take."""
+
+    def rows_missing(self, message: RowsMissing) -> None: ...
 
     def stages_lost(self, reason: str) -> None:
         """Take note, once, that a worker left, failed or does not fit."""
@@ -107,7 +132,7 @@ class StageGang:
         self._loaded: dict[int, StageLoaded] = {}
         self._connected: set[int] = set()
         self._busy_s: dict[int, float] = {}
-        self._arrivals = KvArrivals()
+        self._arrivals, self._rows = Arrivals(), Arrivals()
         self.is_ready = False
         self._is_over = False
         self._farewell: Leave | None = None
@@ -132,6 +157,23 @@ class StageGang:
     def shares_kv(self) -> bool:
         """Whether all workers keep KV blocks of runs that are over, and begin others with them."""
         return all(loaded.shares_kv for loaded in self._loaded.values())
+
+    @property
+    def rows_taken(self) -> RowsTaken | None:
+        """What the workers take of other components' rows; None: not all of them can."""
+        if not self._loaded or not all(loaded.takes_rows for loaded in self._loaded.values()):
+            return None
+        one = self._loaded[0]
+        most = _HELD_ROWS_BYTES // (_BYTES.get(one.dtype.removeprefix("torch."), 2) * one.hidden_size)
+        return RowsTaken(one.position_axes, one.attended_rows, most)
+
+    @property
+    def row_takers(self) -> int:
+        """Count how often each tensor of such rows is taken: once, or by every worker of a way."""
+        taken = self.rows_taken
+        if taken is None:
+            return 0
+        return sum(max(peer.parts for peer in stage) for stage in self._layout.stages) if taken.attended_rows else 1
 
     @property
     def obeys_rules(self) -> bool:
@@ -174,7 +216,7 @@ class StageGang:
             self._own_rendezvous = Rendezvous(self._interface)
         return self._own_rendezvous.address
 
-    def send(self, order: GroupStep | ReleaseKv | DropBlocks | ReserveKv) -> None:
+    def send(self, order: GroupStep | ReleaseKv | DropBlocks | ReserveKv | TakeRows) -> None:
         """Tell every worker its part."""
         match order:
             case GroupStep():
@@ -182,6 +224,7 @@ class StageGang:
                     self._tell(worker, message)
             case ReleaseKv():
                 self._arrivals.forget(order.run)
+                self._rows.forget(order.run)
                 for worker in self._workers.way(order.nodes):
                     kept = order.kept[self._workers.place(worker).stage] if order.kept else ()
                     self._tell(worker, FreeRuns((order.run,), kept))
@@ -193,6 +236,18 @@ class StageGang:
                 self._arrivals.expect(order.run, [self._workers.place(worker) for worker in way])
                 for worker in way:
                     self._tell(worker, ReserveRun(order.run, order.tokens))
+            case TakeRows():
+                self._have_taken(order)
+
+    def _have_taken(self, order: TakeRows) -> None:
+        way = self._workers.way(order.nodes)
+        wanted = {worker: order.attended + (order.placed if worker == way[0] else ()) for worker in way}
+        takers = [worker for worker in way if wanted[worker]]
+        self._rows.expect(order.run, [self._workers.place(worker) for worker in takers])
+        for worker in way:
+            name = self._workers.name(worker)
+            of_node = sum(self._workers.name(other) == name for other in takers)
+            self._tell(worker, GiveRows(order.run, order.grids, wanted[worker], max(1, of_node), _ROWS_WAIT_S))
 
     def tell(self, place: WorkerPlace, message: msgspec.Struct) -> None:
         """One worker. Nothing more is sent once it cannot be reached."""
@@ -249,8 +304,10 @@ class StageGang:
             self._events.stage_sampled(self._workers.place(worker).node, message)
         elif isinstance(message, StageBusy):
             self._busy_s[worker] = message.busy_s
-        elif isinstance(message, KvArrived):
+        elif isinstance(message, KvArrived | RowsHere):
             self._take_arrived(self._workers.place(worker), message)
+        elif isinstance(message, RowsMissing):
+            self._events.rows_missing(message)
         else:
             self._events.kv_link_broke(message)
 
@@ -259,8 +316,12 @@ class StageGang:
         cuts = tuple(tuple(part.layers for part in parts) for parts in held)
         return StageLayers(held[0][0].first_layer, sum(cuts[0]), peers, cuts if max(map(len, cuts)) > 1 else ())
 
-    def _take_arrived(self, place: WorkerPlace, message: KvArrived) -> None:
+    def _take_arrived(self, place: WorkerPlace, message: KvArrived | RowsHere) -> None:
         try:
+            if isinstance(message, RowsHere):
+                if self._rows.arrive(message.run, place, 0) is not None:
+                    self._events.rows_here(place.stage, place.node, message.run)
+                return
             moved_bytes = self._arrivals.arrive(message.run, place, message.moved_bytes)
         except BadResultError as error:
             self._lose(str(error))

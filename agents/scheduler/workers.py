@@ -43,6 +43,7 @@ class Workers:
         """The workers of each node."""
         for (name, _), number in self._of_node.items():
             self.nodes.setdefault(name, []).append(number)
+        self._names = {number: name for (name, _), number in self._of_node.items()}
         self._partners = {
             number: self._with(layout, number)
             for number, (stage, node, _) in enumerate(self._places)
@@ -56,6 +57,10 @@ class Workers:
         """Return the number of a worker. `worker`: as the node counts its own, replica by replica and of each part by
         part."""
         return self._of_node.get((node, worker))
+
+    def name(self, number: int) -> str:
+        """Return the name of a worker's node."""
+        return self._names[number]
 
     def place(self, number: int) -> WorkerPlace:
         return self._places[number]

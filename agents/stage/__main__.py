@@ -90,6 +90,9 @@ def _arguments() -> argparse.Namespace:
         "--pace", type=float, default=1.0, help="share of the time that the engine may compute, above 0"
     )
     parser.add_argument("--worker", type=int, default=0, help="which of its node's workers this is")
+    parser.add_argument(
+        "--sidecar", default="", help="name of this node's tensor sidecar, for rows of other components"
+    )
     parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
     parser.add_argument("--peer-timeout-s", type=float, default=60.0, help="longer than the longest step")
     return parser.parse_args()
@@ -100,8 +103,10 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     place = arguments.checkpoint
     path = fetch_layers(place, first, layers) if is_on_hub(place) else Path(place)
     checkpoint = open_checkpoint(path)
-    check_engine(arguments.engine, checkpoint, place)
-    is_last = first + layers == decoder_config(decoder_part(checkpoint).config).layers
+    decoder = decoder_part(checkpoint)
+    if decoder is checkpoint or arguments.engine != "torch":  # else it says itself which decoders of graphs it runs
+        check_engine(arguments.engine, checkpoint, place)
+    is_last = first + layers == decoder_config(decoder.config).layers
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
     held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
     devices, blocks = tuple(arguments.device or [torch.device("cpu")]), arguments.kv_blocks
@@ -147,7 +152,9 @@ def _sharded(
 
 async def _serve(arguments: argparse.Namespace) -> None:
     address, keys = Address(arguments.scheduler, arguments.scheduler_key), KeyPair.load(arguments.key)
-    settings = WorkerSettings(arguments.interface, arguments.peer_timeout_s, arguments.worker, arguments.pace)
+    settings = WorkerSettings(
+        arguments.interface, arguments.peer_timeout_s, arguments.worker, arguments.pace, arguments.sidecar
+    )
     try:
         engine = _load(arguments)
     except _NOT_LOADED as error:

@@ -17,9 +17,11 @@ class Orders:
     was told before: the engine makes room during a step, too.
     """
 
-    def __init__(self, block_tokens: int) -> None:
-        """`block_tokens`: tokens in a KV block of the engine."""
+    def __init__(self, block_tokens: int, attended_rows: int = 0) -> None:
+        """`block_tokens`: tokens in a KV block of the engine. `attended_rows`: of an encoder, whose keys and values
+        every run has in blocks beside those of its tokens."""
         self._block_tokens = block_tokens
+        self._attended_rows = attended_rows
         self._orders: SimpleQueue[Order] = SimpleQueue()
         self._changing = threading.Lock()
         self._undone: deque[Order] = deque()
@@ -48,10 +50,12 @@ class Orders:
 
     def _blocks(self, order: Order) -> int:
         """Return the most blocks that an order takes: layers with a window take fewer."""
+        attended = self._reaching(self._attended_rows)
         if isinstance(order, ReserveRun):
-            return self._reaching(order.tokens)
+            return self._reaching(order.tokens) + attended
         if isinstance(order, StageStep):
-            return sum(self._reaching(e.position + e.tokens) - self._reaching(e.position) for e in order.entries)
+            tokens = sum(self._reaching(e.position + e.tokens) - self._reaching(e.position) for e in order.entries)
+            return tokens + attended * sum(e.position == 0 for e in order.entries)
         return 0
 
     def _reaching(self, tokens: int) -> int:

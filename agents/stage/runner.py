@@ -8,6 +8,7 @@ import torch
 
 from agents.edges.mesh import Mesh
 from agents.engines.batch import BlockName, StepBatch, StepRequest
+from agents.engines.grid_positions import GridSpan
 from agents.engines.protocol import StageEngine
 from agents.engines.sampling import LogitRules, RuledText, Sampling
 from agents.engines.step_output import Sample
@@ -15,16 +16,18 @@ from agents.messages import to_scheduler, to_stage
 from agents.messages.to_gateway import TokenLogprobs
 from agents.messages.to_stage import StageEntry, StageStep
 from agents.messages.to_stage_scheduler import RunSample, StageSampled
+from agents.stage.given import GivenToRuns
 from agents.stage.pooled_prompts import PooledPrompts, needs_rows
 
 
 class StageRunner:
     """Runner of a stage's steps. Not thread-safe: the engine's thread owns it."""
 
-    def __init__(self, engine: StageEngine, mesh: Mesh) -> None:
+    def __init__(self, engine: StageEngine, mesh: Mesh, given: GivenToRuns) -> None:
         self._engine = engine
         self._mesh = mesh
         self._pooled = PooledPrompts()
+        self._given = given
         self.busy_s = 0.0
         """That the engine has spent in steps."""
 
@@ -36,7 +39,8 @@ class StageRunner:
         if not step.entries:  # of other replicas, for whom the engine computes experts
             self._engine.step(StepBatch(()), torch.empty(0))
             return None
-        batch = StepBatch(tuple(_step_request(entry) for entry in step.entries))
+        requests = tuple(_step_request(entry, self._given.grids(entry.run)) for entry in step.entries)
+        batch = StepBatch(requests, self._given.of_step(step.entries))
         rows = self._rows(step)
         start = time.perf_counter()
         output = self._engine.step(batch, rows)
@@ -50,6 +54,7 @@ class StageRunner:
     def free(self, run: int, kept: Sequence[int] = ()) -> None:
         self._engine.free(str(run), kept)
         self._pooled.forget(run)
+        self._given.forget(run)
 
     def drop(self, blocks: Sequence[to_stage.BlockName]) -> None:
         self._engine.drop([BlockName(str(run), block) for run, block in blocks])
@@ -84,12 +89,18 @@ def _parts(entries: Sequence[StageEntry], peers: Sequence[int]) -> dict[int, lis
     return parts
 
 
-def _step_request(entry: StageEntry) -> StepRequest:
+def _step_request(entry: StageEntry, grids: tuple[GridSpan, ...]) -> StepRequest:
     sampling = None if entry.sampling is None else _sampling(entry.sampling)
     shared = tuple(BlockName(str(run), block) for run, block in entry.shared)
-    ruled, hands_out = _ruled(entry.ruled), needs_rows(entry)
     return StepRequest(
-        str(entry.run), entry.position, entry.tokens, sampling, ruled, hands_out_rows=hands_out, shared=shared
+        str(entry.run),
+        entry.position,
+        entry.tokens,
+        sampling,
+        _ruled(entry.ruled),
+        grids,
+        hands_out_rows=needs_rows(entry),
+        shared=shared,
     )
 
 

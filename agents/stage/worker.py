@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from agents.messages.to_stage import (
     CloseKvLink,
     Connect,
     DropKept,
+    GiveRows,
     Leave,
     OpenKvLink,
     ReserveRun,
@@ -32,8 +34,10 @@ from agents.messages.to_stage import (
     ToStage,
 )
 from agents.messages.to_stage_scheduler import StageBusy, StageConnected, StageFailed, StageLoaded
+from agents.stage.given import GivenToRuns
 from agents.stage.orders import Order, Orders
 from agents.stage.runner import StageRunner
+from agents.tensors.node_tensors import NodeTensors
 from agents.tracing.trace_parent import trace_id
 from agents.transfer.errors import TransferError
 from agents.transfer.rendezvous import Rendezvous, join
@@ -51,6 +55,8 @@ class WorkerSettings:
     """Which of its node's workers it is."""
     pace: float = 1.0
     """Share of the time that the engine may compute, where nothing else holds the node to it."""
+    sidecar: str = ""
+    """Name of the node's tensor sidecar; empty: there is none, and no rows of other components are taken."""
     join_timeout_s: float = 600.0
     """The scheduler may start later than this worker, but not by more."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)
@@ -73,7 +79,9 @@ class StageWorker:
         self._rendezvous = None if settings.worker else Rendezvous(settings.interface)
         self._busy_s = 0.0
         self._beat: asyncio.TimerHandle | None = None
-        self._orders = Orders(engine.facts.block_tokens)
+        tensors = NodeTensors(settings.sidecar, f"stage-{os.getpid()}", writes=False) if settings.sidecar else None
+        self._given = GivenToRuns(engine.facts, tensors, self._report)
+        self._orders = Orders(engine.facts.block_tokens, engine.facts.encoded_tokens)
         self._end: asyncio.Future[str] = self._loop.create_future()
         self._dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, self, settings.channel)
 
@@ -90,6 +98,7 @@ class StageWorker:
             if self._beat is not None:
                 self._beat.cancel()
             self._dialer.close()
+            self._given.close()
             if self._rendezvous is not None:
                 self._rendezvous.close()
 
@@ -123,6 +132,9 @@ class StageWorker:
                 obeys_grammars=facts.obeys_grammars or not facts.held.last,
                 shares_kv=facts.shares_kv,
                 pools=facts.takes_rows or not facts.held.last,
+                takes_rows=self._given.can_take,
+                position_axes=facts.position_axes,
+                attended_rows=facts.encoded_tokens,
             )
         )
         if self._beat is None:
@@ -135,6 +147,8 @@ class StageWorker:
     def received(self, message: ToStage) -> None:
         if isinstance(message, Leave):
             self.stop(message.reason)
+        elif isinstance(message, GiveRows):
+            self._given.give(message)
         elif isinstance(message, OpenKvLink | CloseKvLink | SendKv):
             self._kv.obey(message)
         elif isinstance(message, ReserveRun) and self._orders.has_room(message, self._free_blocks):
@@ -208,7 +222,7 @@ class StageWorker:
         store = join(told.rendezvous_host, told.rendezvous_port, settings.peer_timeout_s)
         mesh = connect_mesh(store, MeshPlace(told.worker, told.sources, told.targets), edges)
         self._report(StageConnected())
-        return StageRunner(paced(self._engine, settings.pace), mesh)
+        return StageRunner(paced(self._engine, settings.pace), mesh, self._given)
 
     def _report(self, message: msgspec.Struct) -> None:
         self._loop.call_soon_threadsafe(self._send, message)

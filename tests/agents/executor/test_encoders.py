@@ -57,14 +57,14 @@ def put(encoders: Encoders, each: Wanted, unit: FetchedUnit) -> Rows:
 def test_another_node_that_is_gone_costs_the_unit_that_lay_there_and_no_client(encoders: Encoders) -> None:
     with run_node(SETTINGS) as other:
         gone = other.sidecar.address
-    before = encoders._tensors
+    before = encoders._tensors.use(lambda client: client)
     with pytest.raises(LinkLostError):
         encoders.fetch(wanted(1, TensorAt("unit", SidecarAddress(gone.host, gone.port, gone.token, gone.is_encrypted))))
-    assert encoders._tensors is before
+    assert encoders._tensors.use(lambda client: client) is before
 
 
 def test_a_client_of_its_own_that_is_gone_is_replaced(encoders: Encoders, node: Node) -> None:
-    encoders._tensors.close()
+    encoders._tensors.use(lambda client: client.close())
     node.client("front").put("unit-2", VALUES)
     assert isinstance(encoders.fetch(wanted(2, TensorAt("unit-2"))), FetchedUnit)
 

@@ -11,7 +11,7 @@ from agents.scheduler.core import SchedulerCore
 from agents.scheduler.flight import Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.orders import Dispatch, DropBlocks, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry
+from agents.scheduler.orders import Dispatch, DropBlocks, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry, TakeRows
 from templates_lib.values.placement import FULLEST
 
 GREEDY = Sampling(0.0, 1.0, 0, 0)
@@ -74,6 +74,12 @@ class FakeStages:
     """Of a run, at the node of a stage: blocks of others that it began with."""
     kept: dict[tuple[int, int], dict[BlockName, list[int]]] = field(default_factory=dict)
     """Blocks of runs that are over, by stage and node: the tokens in them."""
+    taking: dict[int, TakeRows] = field(default_factory=dict)
+    """Runs whose rows of other components have not come."""
+    taken: list[TakeRows] = field(default_factory=list)
+    """All that there were."""
+    attended_rows: int = 0
+    """That every run has in blocks beside those of its tokens."""
     computed: int = 0
     """Tokens of all steps."""
     releases: int = 0
@@ -102,9 +108,17 @@ class FakeStages:
             else:
                 self.ended.setdefault(answer.message.attempt, []).append(answer.message)
 
+    def bring(self, run: int) -> None:
+        """Let the rows of a run come."""
+        order = self.taking.pop(run)
+        for stage in order.taking_stages:
+            self.core.rows_here(run, stage, order.nodes[stage])
+
     def run_dry(self) -> None:
         """Until nothing is under way."""
-        while self.order() or self.flights:
+        while self.order() or self.flights or self.taking:
+            for run in list(self.taking):
+                self.bring(run)
             self.report(min(self.flights)) if self.flights else None
 
     def _hear_run(self, run: TokenRun) -> None:
@@ -119,6 +133,7 @@ class FakeStages:
             self.cached.pop(order.run, None)
             self.ruled.pop(order.run, None)
             self.coming.pop(order.run, None)
+            self.taking.pop(order.run, None)
             self.releases += 1
             return
         if isinstance(order, DropBlocks):
@@ -126,6 +141,12 @@ class FakeStages:
                 del self.kept[order.stage, order.node][name]
                 for (_, stage, node), shared in self.shares.items():
                     assert (stage, node) != (order.stage, order.node) or name not in shared, "a run holds it"
+            return
+        if isinstance(order, TakeRows):
+            assert order.run not in self.cached, "it is told before its first step"
+            self.taken.append(order)
+            if order.taking_stages:
+                self.taking[order.run] = order
             return
         if isinstance(order, Dispatch):
             assert len(self.cached.get(order.run, ())) <= order.tokens
@@ -147,6 +168,7 @@ class FakeStages:
             assert self.places.setdefault(entry.run, entry.nodes) == entry.nodes, "nodes are fixed while a run lives"
             assert self.group_of.setdefault(entry.run, order.group) == order.group
             assert entry.run not in self.coming, "its KV cache has not come"
+            assert entry.run not in self.taking, "its rows have not come"
             if entry.shared:
                 self._share(entry)
             held = self.cached.setdefault(entry.run, [])
@@ -225,6 +247,7 @@ class FakeStages:
         for run, tokens in [*((run, len(ids)) for run, ids in self.cached.items()), *self.coming.items()]:
             for place in enumerate(self.places[run]):
                 held[place] += self.layout.blocks(tokens) - len(self.shares.get((run, *place), ()))
+                held[place] += self.layout.blocks(self.attended_rows)
         held.update({place: len(blocks) for place, blocks in self.kept.items()})
         for (stage, node), blocks in held.items():
             assert blocks <= self.layout.stages[stage][node].kv_blocks

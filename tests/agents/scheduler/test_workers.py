@@ -8,7 +8,7 @@ from agents.scheduler.flight import BadResultError
 from agents.scheduler.kv_overlap import mismatch, overlaps
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import GroupStep, StepEntry
-from agents.scheduler.stage_gang import KvArrivals, node_steps
+from agents.scheduler.stage_gang import Arrivals, node_steps
 from agents.scheduler.workers import WorkerPlace, Workers
 from tests.agents.scheduler.fake_stages import BLOCK_TOKENS, GREEDY
 
@@ -94,7 +94,7 @@ def test_every_layer_goes_once_from_the_part_that_has_it_to_the_part_that_wants_
 
 
 def test_kv_cache_has_come_when_the_last_part_has_it() -> None:
-    arrivals, parts = KvArrivals(), [WorkerPlace(0, 1, 0), WorkerPlace(0, 1, 1), WorkerPlace(1, 0, 0)]
+    arrivals, parts = Arrivals(), [WorkerPlace(0, 1, 0), WorkerPlace(0, 1, 1), WorkerPlace(1, 0, 0)]
     arrivals.expect(7, parts)
     assert [arrivals.arrive(7, place, 10) for place in parts] == [None, 20, 10]
     with pytest.raises(BadResultError, match="of which it waits for none"):
