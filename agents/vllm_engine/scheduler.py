@@ -23,6 +23,7 @@ from agents.messages.to_gateway import (
     WorkDone,
 )
 from agents.messages.to_scheduler import Generate, Leg
+from agents.scheduler.given import unfit_rows
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.settings import SchedulerSettings
@@ -231,6 +232,7 @@ class VllmScheduler:
         if self._is_draining:
             yield Failure.DRAINING, "takes no new request"
         yield from unfit(request, layout)
+        yield from unfit_rows(request, None)
         rules = request.sampling.rules
         if rules is not None and rules.grammar and self._load is not None and not self._load.obeys_grammars:
             yield Failure.UNSUPPORTED, "there is no tokenizer.json beside the weights here, or no llguidance"
