@@ -146,7 +146,9 @@ class GatewayApp:
 
     async def _complete(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), CompletionBody)
-        await self._generation.serve(completion_params(body), exchange, CompletionReply)
+        params = completion_params(body)
+        echoed = params.prompts if body.echo else ()
+        await self._generation.serve(params, exchange, partial(CompletionReply, echoed))
 
     async def _chat(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), ChatBody)

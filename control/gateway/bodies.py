@@ -16,6 +16,8 @@ MAX_STOP_TOKENS = 32
 """Beside those of the model."""
 MAX_CHOICES = 128
 """Answers to one request: prompts times `n`."""
+MAX_TEXT_CHOICES = 1024
+"""Texts of which an answer is one."""
 MAX_TEMPLATE_ARGUMENTS = 64
 MAX_TOOLS = 128
 """OpenAI's own limit."""
@@ -39,6 +41,18 @@ class StreamOptions(Struct, forbid_unknown_fields=True):
     include_usage: bool = False
     include_obfuscation: bool = False
     """Accepted: padding against traffic analysis; none is added."""
+
+
+class StructuredOutputs(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Form of an answer, as vLLM has it: one of these."""
+
+    json: dict[str, Any] | str | None = None
+    """A schema, or one as text."""
+    json_object: bool | None = None
+    regex: Annotated[str, Meta(min_length=1)] | None = None
+    choice: (
+        Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=MAX_TEXT_CHOICES)] | None
+    ) = None
 
 
 class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +84,8 @@ class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     metadata: dict[str, str] | None = None
     service_tier: ServiceTier | None = None
     cache_salt: CacheSalt | None = None
-    """As in vLLM."""
+    """As in vLLM, as is what follows."""
+    structured_outputs: StructuredOutputs | None = None
 
 
 class CompletionBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from control.gateway.answer_grammar import format_grammar
+from control.gateway.answer_grammar import STRUCTURED, check_form, format_grammar, structured_grammar
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import Called, ChatBody, Message, NamedTool, Tool
 from control.gateway.chat_template import RESERVED, ChatMessage
@@ -30,11 +30,10 @@ def chat_params(body: ChatBody) -> GenerationParams:
     if body.functions:
         raise unsupported("functions", "they are `tools` now")
     tools, grammar = _chosen_tools(body), format_grammar(body.response_format)
-    if grammar and tools is not None:
-        raise unsupported("response_format", "an answer that is JSON calls no tools; send `tool_choice: none`")
-    if (grammar or (tools and tools.must_call)) and (body.ignore_eos or body.min_tokens):
-        name = "ignore_eos" if body.ignore_eos else "min_tokens"
-        raise unsupported(name, "an answer of a given form ends when that is complete; leave it out")
+    if grammar and body.structured_outputs is not None:
+        raise bad_request(f"`{STRUCTURED}` and `response_format` each say a form; send one", STRUCTURED)
+    grammar = grammar or structured_grammar(body.structured_outputs)
+    check_form(body, is_held=bool(grammar or (tools and tools.must_call)))
     if body.modalities not in (None, ["text"]):
         raise unsupported("modalities", 'only ["text"] is')
     if body.top_logprobs is not None and not body.logprobs:
@@ -52,6 +51,7 @@ def chat_params(body: ChatBody) -> GenerationParams:
         ignores_eos=bool(body.ignore_eos),
         service_tier=body.service_tier,
         cache_salt=body.cache_salt or "",
+        form_param="response_format" if body.structured_outputs is None else STRUCTURED,
     )
 
 

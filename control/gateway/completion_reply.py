@@ -1,9 +1,12 @@
 """Answers of /v1/completions."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from control.gateway.generation_params import Prompt
 from control.gateway.reply import DONE, Choice, Piece, Usage, around_text, event, joined
 from control.gateway.service_tier import ServiceTier
 from control.gateway.tokenizer import Tokenizer
@@ -14,6 +17,7 @@ class CompletionReply:
 
     def __init__(
         self,
+        echoed: Sequence[Prompt],
         id_: str,
         model: str,
         created: int,
@@ -22,7 +26,9 @@ class CompletionReply:
         service_tier: ServiceTier | None,
         choices: int,
     ) -> None:
+        """`echoed`: prompts that the answers begin with; none where that was not asked for."""
         self._tokenizer = tokenizer
+        self._echoed = [_text(prompt, tokenizer) for prompt in echoed for _ in range(choices // len(echoed))]
         self._with_usage = with_usage
         self._offsets = [0] * choices
         """Characters of each answer so far."""
@@ -38,7 +44,7 @@ class CompletionReply:
         self._around = [around_text(self._event(Piece("\0"), choice, None)) for choice in range(choices)]
 
     def opening(self) -> bytes:
-        return b""
+        return b"".join(event(self._event(Piece(text), choice, None)) for choice, text in enumerate(self._echoed))
 
     def chunk(self, piece: Piece, choice: int) -> bytes:
         if piece.logprobs:
@@ -54,8 +60,13 @@ class CompletionReply:
         return last + DONE
 
     def whole(self, choices: list[Choice], usage: Usage) -> bytes:
-        answers = [self._choice(joined(one.pieces), n, one.finish_reason) for n, one in enumerate(choices)]
+        answers = [
+            self._choice(self._begun(joined(one.pieces), n), n, one.finish_reason) for n, one in enumerate(choices)
+        ]
         return msgspec.json.encode(self._head | {"choices": answers, "usage": usage.as_json()})
+
+    def _begun(self, answer: Piece, choice: int) -> Piece:
+        return replace(answer, text=self._echoed[choice] + answer.text) if self._echoed else answer
 
     def _event(self, piece: Piece, choice: int, finish_reason: str | None) -> dict[str, Any]:
         usage = {"usage": None} if self._with_usage else {}
@@ -83,3 +94,8 @@ class CompletionReply:
             "top_logprobs": tops,
             "text_offset": offsets,
         }
+
+
+def _text(prompt: Prompt, tokenizer: Tokenizer) -> str:
+    """Text of a completion's prompt: as it was sent, or of its tokens."""
+    return tokenizer.decode(prompt) if isinstance(prompt, tuple) else str(prompt)

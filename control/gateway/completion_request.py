@@ -1,5 +1,8 @@
 """POST /v1/completions: from body to `GenerationParams`."""
 
+from dataclasses import replace
+
+from control.gateway.answer_grammar import STRUCTURED, check_form, structured_grammar
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import CompletionBody
 from control.gateway.generation_params import GenerationParams, check_common, sampling_of, stop_tokens_of, stops_of
@@ -12,17 +15,19 @@ def completion_params(body: CompletionBody) -> GenerationParams:
     """Raises ApiError."""
     prompts = prompts_of(body.prompt, "prompt")
     check_common(body, len(prompts))
-    if body.echo:
-        raise unsupported("echo", "the prompt is not sent back; you have it")
+    if body.echo and body.logprobs is not None:
+        raise unsupported("echo", "there are no log-probabilities of prompts; leave one of the two out")
     if body.suffix:
         raise unsupported("suffix", "engines only continue text")
     if body.best_of not in (None, body.n or 1):
         raise unsupported("best_of", "as many answers are generated as `n` says, and all are sent; leave it out")
+    grammar = structured_grammar(body.structured_outputs)
+    check_form(body, is_held=bool(grammar))
     return GenerationParams(
         model=body.model,
         prompts=prompts,
         choices=body.n or 1,
-        sampling=sampling_of(body, body.logprobs),
+        sampling=replace(sampling_of(body, body.logprobs), grammar=grammar),
         max_tokens=body.max_tokens or _DEFAULT_MAX_TOKENS,
         stop=stops_of(body),
         stop_token_ids=stop_tokens_of(body),
@@ -31,6 +36,7 @@ def completion_params(body: CompletionBody) -> GenerationParams:
         ignores_eos=bool(body.ignore_eos),
         service_tier=body.service_tier,
         cache_salt=body.cache_salt or "",
+        form_param=STRUCTURED,
     )
 
 

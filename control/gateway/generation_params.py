@@ -65,6 +65,8 @@ class GenerationParams:
     """As it was asked for."""
     cache_salt: str
     """Only requests with the same are answered from what a prefix cache has of each other; empty is one, too."""
+    form_param: str = "response_format"
+    """Of the request: what the grammar of `sampling` came of."""
     is_embedding: bool = False
     """A vector of each prompt is wanted, and no answer to it."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from agents.messages.to_scheduler import Pooling, Sampling
 from control.gateway.answer_formats.formats import KNOWN_FORMATS
-from control.gateway.answer_grammar import call_schema, check_grammar
+from control.gateway.answer_grammar import call_schema, check_grammar, either
 from control.gateway.api_error import ApiError, bad_request, unavailable, unknown_model, unsupported
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.generation_params import Conversation, GenerationParams, Prompt
@@ -67,7 +67,7 @@ async def wanted_answers(
                 f"`stop_token_ids`: at most {_MOST_STOP_IDS - own} beside the model's own", "stop_token_ids"
             )
         if asked.grammar and not stop_ids:
-            raise unsupported("response_format", "this model's files name no token that ends an answer")
+            raise unsupported(params.form_param, "this model's files name no token that ends an answer")
         for choice in range(params.choices):
             sampling = asked.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
             of_it = (stop_ids, sampling, choice == 0, asked.asks_rules, places, pooling)
@@ -140,20 +140,25 @@ def check_tokens(tokens: tuple[int, ...], model: ModelEntry, param: str) -> None
 
 
 async def _asked_sampling(params: GenerationParams, model: ModelEntry) -> AskedSampling:
-    """With the grammar of calls, where the answer has to be some. Raises ApiError."""
+    """With the grammar of calls, where the answer has to be some, or may be some beside a form. Raises ApiError."""
     asked, form, prompt = params.sampling, model.tokenizer.chat_template.answer_format, params.prompts[0]
     tools = prompt.tools if isinstance(prompt, Conversation) else None
     if asked.grammar:
         if form is not None and form.is_constant:
-            raise unsupported("response_format", "this model writes more than its answer; ask for JSON in a message")
-        await check_grammar(asked.grammar, "response_format")
-    if tools is None or not tools.must_call or form is None:
+            raise unsupported(params.form_param, "this model writes more than its answer; ask for JSON in a message")
+        await check_grammar(asked.grammar, params.form_param)
+    if tools is None or form is None or not (tools.must_call or asked.grammar):
         return asked  # a form that is not known is refused with the prompt
+    if not form.calls_grammar and not tools.must_call:
+        why = "this model's calls are not told from a form; send `tool_choice: none`, or ask for the form in a message"
+        raise unsupported(params.form_param, why)
     if not form.calls_grammar:
         why = "this model's answers are not held to a call; send `auto`, and ask for it in a message"
         raise unsupported("tool_choice", why)
     schema = json.dumps(call_schema(tools.definitions, form.arguments))
     grammar = form.grammar_of_calls(schema, is_parallel=tools.is_parallel)
+    if not tools.must_call:
+        grammar = either(asked.grammar, grammar)
     await check_grammar(grammar, "tools")
     return replace(asked, grammar=grammar)
 

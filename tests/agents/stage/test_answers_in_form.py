@@ -3,6 +3,7 @@ and embeddings."""
 
 import base64
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -129,7 +130,14 @@ def test_biases_penalties_and_lengths_change_what_is_said(fleet: Fleet) -> None:
         ({"response_format": form({"enum": ["x" * 70_000]})}, "response_format"),
         ({"response_format": {"type": "json_schema"}}, "response_format"),
         ({"response_format": {"type": "yaml"}}, "response_format"),
-        ({"response_format": form(SCHEMA), "tools": [WALK]}, "response_format"),
+        ({"extra_body": {"structured_outputs": {}}}, "structured_outputs"),
+        ({"extra_body": {"structured_outputs": {"regex": "a", "choice": ["b"]}}}, "structured_outputs"),
+        ({"extra_body": {"structured_outputs": {"regex": "(("}}}, "structured_outputs"),
+        ({"extra_body": {"structured_outputs": {"regex": "a\\"}}}, "structured_outputs"),
+        ({"extra_body": {"structured_outputs": {"choice": []}}}, "structured_outputs"),
+        ({"extra_body": {"structured_outputs": {"json": "{"}}}, "structured_outputs"),
+        ({"extra_body": {"structured_outputs": {"grammar": "start: x"}}}, "grammar"),
+        ({"response_format": form(SCHEMA), "extra_body": {"structured_outputs": {"regex": "a"}}}, "structured_outputs"),
         ({"response_format": form(SCHEMA), "extra_body": {"ignore_eos": True}}, "ignore_eos"),
     ],
 )
@@ -137,6 +145,41 @@ def test_forms_that_no_grammar_can_hold_say_why(fleet: Fleet, change: dict[str, 
     with pytest.raises(openai.BadRequestError) as refused:
         fleet.client().chat.completions.create(**asked(**change))
     assert refused.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "shape"),
+    [
+        ({"regex": r"\d{2}/(left|right)\n"}, r"\d{2}/(left|right)\n"),
+        ({"choice": ['to the "left"', "a/b"]}, r'to the "left"|a/b'),
+        ({"json": SCHEMA}, r"\{.*\}"),
+    ],
+)
+def test_completions_and_chats_have_the_form_that_vllm_calls_structured_outputs(
+    fleet: Fleet, asked_for: dict[str, Any], shape: str
+) -> None:
+    client, extra = fleet.client(), {"structured_outputs": asked_for}
+    bias = {} if "regex" in asked_for or "choice" in asked_for else {"logit_bias": DENSE}
+    plain = client.completions.create(
+        model=MODEL, prompt="where?", max_tokens=150, n=2, seed=3, extra_body=extra, **bias
+    )
+    chat = client.chat.completions.create(**asked(extra_body=extra) | {"logit_bias": bias.get("logit_bias", {})})
+    for text in (*(choice.text for choice in plain.choices), chat.choices[0].message.content or ""):
+        assert re.fullmatch(shape, text, re.DOTALL), text
+
+
+def test_an_answer_may_be_a_document_or_a_call_where_both_are_asked_for(fleet: Fleet) -> None:
+    client, kinds = fleet.client(), set()
+    for seed in range(12):
+        both = asked(response_format=form(SCHEMA), tools=[WALK], seed=seed, temperature=2.0)
+        message = client.chat.completions.create(**both).choices[0].message
+        if message.tool_calls:
+            (call,) = message.tool_calls[:1]
+            jsonschema.validate(json.loads(call.function.arguments), SCHEMA)
+        else:
+            jsonschema.validate(json.loads(message.content or ""), SCHEMA)
+        kinds.add(bool(message.tool_calls))
+    assert kinds == {True, False}
 
 
 TEXTS = ["turn left", "x", "and then sixty steps to the right, past the old mill by the river"]

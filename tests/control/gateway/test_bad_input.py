@@ -79,7 +79,7 @@ def test_malformed_json(world: World, raw: bytes):
         ("completions", {"n": 0}, "n"),
         ("completions", {"n": 129}, "n"),
         ("completions", {"best_of": 3}, "best_of"),
-        ("completions", {"echo": True}, "echo"),
+        ("completions", {"echo": True, "logprobs": 0}, "echo"),
         ("completions", {"suffix": "x"}, "suffix"),
         ("completions", {"logit_bias": {"five": 1}}, "logit_bias"),
         ("completions", {"logit_bias": {"5": 101}}, "logit_bias"),

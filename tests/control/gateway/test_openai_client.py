@@ -130,6 +130,25 @@ def test_log_probabilities_where_the_engine_has_them(world: World):
         client.completions.create(model=MODEL, prompt="xyz", logprobs=6)
 
 
+def test_an_answer_begins_with_its_prompt_where_that_is_asked_for(world: World):
+    client = world.client()
+    prompts = ["ab", [100, 101, 102]]
+    whole = client.completions.create(model=MODEL, prompt=prompts, max_tokens=4, echo=True, n=2)
+    sent = [client.completions.create(model=MODEL, prompt=prompt, max_tokens=4).choices[0].text for prompt in prompts]
+    texts = ["ab", http_text(world, prompts[1])]
+    assert [choice.text for choice in whole.choices] == [texts[n] + sent[n] for n in (0, 0, 1, 1)]
+    streamed = ["", ""]
+    for chunk in client.completions.create(model=MODEL, prompt=prompts, max_tokens=4, echo=True, stream=True):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.text
+    assert streamed == [texts[n] + sent[n] for n in (0, 1)]
+
+
+def http_text(world: World, tokens: list[int]) -> str:
+    with world.http() as http:
+        return http.post("/detokenize", json={"model": MODEL, "tokens": tokens}).json()["prompt"]
+
+
 def test_embeddings_of_an_engine_that_makes_none_are_refused_with_its_instance(world: World):
     with pytest.raises(openai.BadRequestError) as refused:
         world.client().embeddings.create(model=MODEL, input=["abc", "d"])
