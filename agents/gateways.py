@@ -171,6 +171,7 @@ class Gateways:
                 if (parent := read_trace_parent(message.trace)) is not None:
                     span = self._start_span(f"{message.leg} {message.model}", parent)
                     self._open[peer.connection, message.attempt] = _Followed(message.request, span, self._loop.time())
+                    message = msgspec.structs.replace(message, trace=str(span.trace))  # stages begin theirs below it
                 self._room.use()
                 if message.leg is not Leg.DECODE and peer.role == "gateway":
                     self._places.use(peer)

@@ -36,8 +36,10 @@ from agents.messages.to_stage import (
 from agents.messages.to_stage_scheduler import StageBusy, StageConnected, StageFailed, StageLoaded
 from agents.stage.given import GivenToRuns
 from agents.stage.orders import Order, Orders
+from agents.stage.run_spans import RunSpans
 from agents.stage.runner import StageRunner
 from agents.tensors.node_tensors import NodeTensors
+from agents.tracing.spans import spans_of
 from agents.tracing.trace_parent import trace_id
 from agents.transfer.errors import TransferError
 from agents.transfer.rendezvous import Rendezvous, join
@@ -78,6 +80,8 @@ class StageWorker:
         # keeps the store, so that the scheduler need not.
         self._rendezvous = None if settings.worker else Rendezvous(settings.interface)
         self._busy_s = 0.0
+        held = engine.facts.held
+        self._spans = RunSpans(spans_of("medley-stage"), f"layers {held.first_layer} to {held.end - 1}")
         self._beat: asyncio.TimerHandle | None = None
         tensors = NodeTensors(settings.sidecar, f"stage-{os.getpid()}", writes=False) if settings.sidecar else None
         self._given = GivenToRuns(engine.facts, tensors, self._report)
@@ -182,7 +186,9 @@ class StageWorker:
             for entry in order.entries:
                 if entry.trace:
                     _log.info("run %d begins", entry.run, extra={"trace": trace_id(entry.trace)})
+            self._spans.begin(order.entries)
             sampled = runner.step(order)
+            self._spans.count(order.entries, runner.busy_s - self._busy_s)
             self._busy_s = runner.busy_s
             if sampled is not None:
                 self._report(sampled)
@@ -196,6 +202,7 @@ class StageWorker:
             for run in order.runs:
                 self._kv.forget(run)
                 runner.free(run, order.kept)
+                self._spans.end(run)
 
     def _reserve(self, order: ReserveRun) -> None:
         """Reserve blocks beside the engine's thread, which may be in a step."""
