@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 
 from agents.vllm_engine.exchange import Split
 from templates_lib.models.config_fields import UnsupportedModelError
@@ -32,7 +33,7 @@ def held_bytes(worker: Any) -> int:
 
 def _packed_bytes(layer: Any) -> int:
     weight = getattr(layer, "weight", None)
-    if weight is None or weight.numel() or not hasattr(layer, "output_partition_sizes"):
+    if not isinstance(weight, torch.Tensor) or weight.numel() or not hasattr(layer, "output_partition_sizes"):
         return 0
     depth = getattr(layer, "input_size_per_partition", layer.input_size)  # each rank has a router whole
     return int(sum(layer.output_partition_sizes) * depth * weight.element_size())

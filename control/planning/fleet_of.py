@@ -18,7 +18,7 @@ from control.planning.offer_sources import OfferSources
 from control.planning.own_market import own_hosts, own_quotes
 from control.planning.served import served_apps
 from templates_lib.values.clouds import LOCAL, OWNED, SKYPILOT, cloud_kind
-from templates_lib.values.engines import environments
+from templates_lib.values.engines import start_up_minutes
 from templates_lib.values.reach import Reach
 from templates_lib.values.settings import Guardrails, Replicas, Settings, WorkLimits
 
@@ -99,10 +99,10 @@ def _settings(file: FleetFile, engines: Collection[str]) -> Settings:
 
 
 def _install_minutes(file: FleetFile, engines: Collection[str]) -> dict[str, float]:
-    """Return what the environments of engines add to the start-up of a rented node, by engine."""
+    """Return what engines add to the start-up of a rented node, by engine."""
     if not any(cloud_kind(cloud.cloud).adapter == SKYPILOT for cloud in file.clouds):
         return {}
-    return {engine: each.minutes for engine, each in environments(engines).items()}
+    return {engine: more for engine in sorted(engines) if (more := start_up_minutes(engine))}
 
 
 def _reconcile(file: FleetFile) -> ReconcileSettings:

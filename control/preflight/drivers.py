@@ -1,11 +1,11 @@
-"""GPUs and drivers of rented nodes, against what engines are built for."""
+"""GPUs, drivers and compilers of rented nodes, against what engines are built for."""
 
 from collections.abc import Iterator
 
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned, cloud_of, engines_for, serves
 from templates_lib.values.cuda import CudaBuild, image_driver
-from templates_lib.values.engines import ENGINES
+from templates_lib.values.engines import ENGINES, compiling
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import UnknownHardwareError, gpu, node_config_from_id
 
@@ -24,6 +24,24 @@ def of_drivers(planned: Planned, cloud: str, image: str) -> Iterator[Finding]:
             continue
         status, detail = _judged(build, gpu(name), cloud, image)
         yield Finding(NAME, subject, status, detail)
+
+
+def of_compilers(planned: Planned, cloud: str, image: str) -> Iterator[Finding]:
+    """Yield a finding for each engine of the plan on `cloud` that compiles kernels there. `image`: as of
+    `of_drivers`."""
+    by_engine: dict[str, list[float]] = {}
+    for engine, name in sorted(_pairs(planned, cloud)):
+        if compiling([engine]) and gpu(name).vendor == "nvidia":
+            by_engine.setdefault(engine, []).append(float(gpu(name).compute_capability))
+    for engine, capabilities in by_engine.items():
+        found = [None if image else image_driver(cloud, each) for each in capabilities]
+        has = all(each is not None and each.compiler for each in found)
+        which = "SkyPilot's image has gcc"
+        if not has:
+            which = f"whether {image or 'the image of its machines'} has one shows at the first launch, before anything"
+            which += " is installed"
+        subject, status = f"{cloud}, engine {engine}", Status.PASS if has else Status.UNKNOWN
+        yield Finding("image.compiler", subject, status, f"it compiles kernels with the node's C compiler; {which}")
 
 
 def _pairs(planned: Planned, cloud: str) -> set[tuple[str, str]]:

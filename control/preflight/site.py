@@ -12,7 +12,7 @@ from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.port import Cloud
 from control.offers.cloud_reader import CloudReader
 from control.overlay.interface import lacking
-from control.preflight.drivers import of_drivers
+from control.preflight.drivers import of_compilers, of_drivers
 from control.preflight.finding import Finding, Status
 from control.preflight.firewalls import of_firewalls
 from control.preflight.networks import of_flows, of_gateways
@@ -56,6 +56,7 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
             yield from of_quotas(planned, cloud, site.readers.get(cloud))
             yield from of_machines(planned, cloud, site.readers.get(cloud))
             yield from of_drivers(planned, cloud, site.images.get(cloud, ""))
+            yield from of_compilers(planned, cloud, site.images.get(cloud, ""))
             yield from of_firewalls(planned, cloud, site.readers.get(cloud), addresses)
         if cloud in site.images:
             yield from of_image(planned, cloud, site.images[cloud], site.readers.get(cloud))

@@ -30,13 +30,15 @@ TORCH_BUILD = CudaBuild(
 
 @dataclass(frozen=True, slots=True)
 class ImageDriver:
-    """Driver of the image that SkyPilot starts machines of a cloud from, unless another one is chosen."""
+    """Driver and compiler of the image that SkyPilot starts machines of a cloud from, unless another one is chosen."""
 
     cloud: str
     least_capability: float
     """Compute capability of the oldest GPU that gets this image."""
     driver: int
     """Major release of NVIDIA's driver."""
+    compiler: str
+    """Of C; empty: not known."""
     source: str
 
 
@@ -51,6 +53,6 @@ def image_driver(cloud: str, capability: float) -> ImageDriver | None:
 def _image_drivers() -> tuple[ImageDriver, ...]:
     text = files("templates_lib").joinpath("data/hardware/image_drivers.csv").read_text(encoding="utf-8")
     return tuple(
-        ImageDriver(row["cloud"], float(row["least_capability"]), int(row["driver"]), row["source"])
+        ImageDriver(row["cloud"], float(row["least_capability"]), int(row["driver"]), row["compiler"], row["source"])
         for row in csv.DictReader(text.splitlines())
     )

@@ -36,6 +36,10 @@ class EngineKind:
     """The module that nodes run as an executor's scheduler."""
     environment: EngineEnvironment | None = None
     """What the set-up of a rented node installs for it; None: nothing but what the agent has."""
+    needs_compiler: bool = False
+    """It compiles kernels on nodes with GPUs, with a C compiler that their image has."""
+    compile_minutes: float = 0.0
+    """What that adds to the start-up of a rented node, whose caches are empty, where `environment` does not have it."""
     is_whole: bool = False
     """Its scheduler is the engine itself: in the engine's environment, with a whole model on one node."""
     takes_parts: bool = False
@@ -109,6 +113,8 @@ ENGINES = {
         here=_TORCH,
         rented=_TORCH,
         cuda=TORCH_BUILD,
+        needs_compiler=True,
+        compile_minutes=0.3,  # `agents.engines.torch_engine.kernels.check` took 17 to 20 s on an H100
     ),
     "vllm": EngineKind(
         "",
@@ -121,6 +127,7 @@ ENGINES = {
         scheduler="agents.vllm_engine",
         cuda=TORCH_BUILD,
         environment=_VLLM_ENVIRONMENT,
+        needs_compiler=True,
         is_whole=True,
     ),
     "vllm-stage": EngineKind(
@@ -213,6 +220,19 @@ def least_driver(engines: Collection[str]) -> int:
 def engines_at(cloud: str) -> frozenset[str]:
     """Return the engines that nodes of a cloud run."""
     return frozenset(name for name in ENGINES if support_at(name, cloud) is not None)
+
+
+def compiling(engines: Collection[str]) -> tuple[str, ...]:
+    """Return those of the engines that compile kernels on nodes with GPUs."""
+    return tuple(name for name, kind in ENGINES.items() if name in engines and kind.needs_compiler)
+
+
+def start_up_minutes(engine: str) -> float:
+    """Return what an engine adds to the start-up of a rented node: its environment, and kernels that it compiles."""
+    kind = ENGINES.get(engine)
+    if kind is None:
+        return 0.0
+    return kind.compile_minutes + (kind.environment.minutes if kind.environment is not None else 0.0)
 
 
 def environments(engines: Iterable[str]) -> dict[str, EngineEnvironment]:

@@ -21,7 +21,7 @@ from control.cloud.node import NodeRequest
 from control.cloud.skypilot.agent_wheel import DISTRIBUTION, agent_wheel
 from control.cloud.skypilot.home import SkyPilotHome
 from control.overlay.place import DEVICE, KEY_VARIABLE, MTU
-from templates_lib.values.engines import ENGINES, environments
+from templates_lib.values.engines import ENGINES, compiling, environments
 
 SET_UP_FAILED = "medley: the set-up of this node has failed"
 """Begins the last line of a set-up that fails: the control plane looks for it in the node's log."""
@@ -38,11 +38,17 @@ if [ "$driver" -lt {least} ]; then
     exit 1
 fi
 """
+_COMPILER = """\
+if ! command -v cc > /dev/null && ! command -v gcc > /dev/null; then
+    echo "medley: this node has no C compiler, which engine {engines} needs: choose an image with gcc (--image)" >&2
+    exit 1
+fi
+"""
 _SET_UP = """\
 (
 set -eu
 trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
-{driver}wheel="$HOME/.medley/{wheel}"
+{driver}{compiler}wheel="$HOME/.medley/{wheel}"
 if ! echo "{sha256}  $wheel" | sha256sum --check --status; then
     found="$(sha256sum < "$wheel" | cut -d ' ' -f 1)"
     echo "medley: {wheel} has the hash $found, and {sha256} was sent: it was damaged or replaced; launch again" >&2
@@ -80,8 +86,8 @@ uv pip install --quiet --require-hashes --only-binary :all: --python "$HOME/.med
     -r "$HOME/.medley/code/templates_lib/{lock}"
 )
 """
-"""Shell script that looks at driver and wheel before anything is installed, and takes the first Python with what the
-agent needs, as in an image made for it, or makes one."""
+"""Shell script that looks at driver, compiler and wheel before anything is installed, and takes the first Python with
+what the agent needs, as in an image made for it, or makes one."""
 _SET_UP_ENGINE = """\
 (
 set -eu
@@ -92,10 +98,6 @@ for python in "$HOME/.medley/{engine}/bin/python" "${{{variable}:-}}" python3; d
         exit 0
     fi
 done
-if ! command -v cc > /dev/null && ! command -v gcc > /dev/null; then
-    echo "medley: this node has no C compiler, which engine {engine} needs: choose an image with gcc" >&2
-    exit 1
-fi
 export PATH="$HOME/.local/bin:$PATH"
 command -v uv > /dev/null || curl -LsSf https://astral.sh/uv/install.sh | sh
 uv venv --quiet --seed --python {python} "$HOME/.medley/{engine}"
@@ -204,7 +206,7 @@ class SetUp:
 def _set_up(request: NodeRequest) -> Iterator[str]:
     """Yield the set-up of the agent, of the overlay, and of each engine of the node that has an environment of its
     own."""
-    wheel = agent_wheel()
+    wheel, compiled = agent_wheel(), compiling(request.engines)
     yield _SET_UP.format(
         wheel=wheel.name,
         sha256=wheel.sha256,
@@ -212,6 +214,7 @@ def _set_up(request: NodeRequest) -> Iterator[str]:
         lock=AGENT_LOCK,
         failed=SET_UP_FAILED,
         driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
+        compiler=_COMPILER.format(engines=" and ".join(compiled)) if request.least_driver and compiled else "",
     )
     if request.overlay is not None:
         yield _SET_UP_OVERLAY.format(

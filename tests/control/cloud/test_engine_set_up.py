@@ -76,7 +76,7 @@ def test_an_engine_with_an_environment_is_installed_by_hashes_beside_the_agents_
     lock = Path(installed.rpartition(" ")[2])
     assert lock.read_bytes() == (files("templates_lib") / "data/engines/vllm.lock").read_bytes()
     script, environment = node_with(
-        home, tmp_path / "other", frozenset({"torch"}), uv="exit 1", nvidia_smi="echo 590.1"
+        home, tmp_path / "other", frozenset({"torch"}), uv="exit 1", nvidia_smi="echo 590.1", cc=""
     )
     assert run(script, environment).stdout.startswith("None ")
 
@@ -86,7 +86,9 @@ def test_a_node_whose_image_has_the_engine_uses_it_as_it_is(
 ) -> None:
     has = replace(ENGINES["vllm"], environment=replace(environments(["vllm"])["vllm"], has=("msgspec>=0.1",)))
     monkeypatch.setitem(ENGINES, "vllm", has)
-    script, environment = node_with(home, tmp_path, frozenset({"vllm"}), uv="exit 1", nvidia_smi="echo 580.65.06")
+    script, environment = node_with(
+        home, tmp_path, frozenset({"vllm"}), uv="exit 1", nvidia_smi="echo 580.65.06", cc=""
+    )
     image = tmp_path / "image-python"
     image.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     image.chmod(0o755)
@@ -145,7 +147,9 @@ def test_the_lock_of_the_agent_has_what_its_extra_states_and_every_wheels_hash()
 def test_a_node_without_what_the_agent_needs_installs_it_by_hashes(home: SkyPilotHome, tmp_path: Path) -> None:
     bare = f'#!/bin/sh\n[ "$1" = -m ] || case "$1" in *meets.py) exit 1;; esac\nexec {sys.executable} "$@"\n'
     pythons = dict.fromkeys(("python3", "python3.13", "python3.12", "python3.11"), bare)
-    script, environment = node_with(home, tmp_path, frozenset({"torch"}), nvidia_smi="echo 590.1", uv=UV, **pythons)
+    script, environment = node_with(
+        home, tmp_path, frozenset({"torch"}), nvidia_smi="echo 590.1", uv=UV, cc="", **pythons
+    )
     done = run(script, environment)
     made, installed = (tmp_path / "uv.log").read_text().splitlines()
     assert made.endswith(f"--python 3.12 {tmp_path}/.medley/venv"), done.stderr

@@ -133,6 +133,7 @@ def place(database: Database, site: WorldSite, gateway: GatewayWorld, tmp_path: 
     for instance_type in TYPES:
         made.program(instance_type, "python3", NO_CUDA.replace("PYTHON", str(site.world.python / "bin" / "python3")))
         made.program(instance_type, "nvidia-smi", DRIVER)
+        made.program(instance_type, "cc", "exit 1")
     yield made
     for node in made.cloud().list({}, START):
         made.cloud().terminate(node.name, START)

@@ -325,10 +325,17 @@ NO_DEVICE = {"wg": "", "ip": "exit 1", "wireguard_go": "exit 1"}
 AGENT = '{"message":"tcp://10.0.0.1:7502 has not registered us within 15 s; trying on"}'
 
 
-def set_up(home: Path, without: str = "", damaged: bool = False, overlay: bool = False, **programs: str) -> str:
-    """Run the real set-up of a node with vLLM, in a home of its own, with these programs; return what it prints."""
+def set_up(
+    home: Path,
+    without: str = "",
+    damaged: bool = False,
+    overlay: bool = False,
+    engines: frozenset[str] = frozenset({"vllm"}),
+    **programs: str,
+) -> str:
+    """Run the real set-up of a node with engines, in a home of its own, with these programs; return what it prints."""
     node, place = home / "node", OverlayPlace("fd00::2", "fd00::1", "key", "192.0.2.7:51820") if overlay else None
-    script, environment = node_with(SkyPilotHome(home / "sky", "me"), node, frozenset({"vllm"}), place, **programs)
+    script, environment = node_with(SkyPilotHome(home / "sky", "me"), node, engines, place, **programs)
     if without:  # what is left is a machine that has all else
         for name in ("bash", "sh", "mkdir", "sha256sum", "cut", "cat", "head", "dirname", "rm", "ln", "python3"):
             there = shutil.which(name, path=environment["PATH"])
@@ -356,6 +363,10 @@ UNPACKED: Mapping[str, tuple[str, Callable[[Path], str]]] = {
     "driver-missing": ("no working driver", partial(set_up, nvidia_smi="exit 9", uv=UV, cc="")),
     "driver-too-old": ("driver 550", partial(set_up, nvidia_smi="echo 550.54.15", uv=UV, cc="")),
     "compiler-missing": ("no C compiler", partial(set_up, without="cc", nvidia_smi="echo 580.95.05", uv=UV)),
+    "compiler-missing-for-torch": (
+        "no C compiler, which engine torch needs",
+        partial(set_up, without="cc", engines=frozenset({"torch"}), nvidia_smi="echo 580.95.05", uv=UV),
+    ),
     "install-fails": ("No solution found", installing("No solution found")),
     "wheel-of-another-hash": ("Hash mismatch", installing("Hash mismatch for vllm")),
     "download-breaks-off": ("connection reset", installing("connection reset by peer")),

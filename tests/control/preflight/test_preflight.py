@@ -17,7 +17,7 @@ from control.offers.cloud_reader import CloudReader
 from control.offers.live.readers import cloud_readers
 from control.offers.live.source import NoAccessError
 from control.offers.quota import QuotaAnswer
-from control.preflight.drivers import of_drivers
+from control.preflight.drivers import of_compilers, of_drivers
 from control.preflight.finding import Status
 from control.preflight.networks import of_flows, of_gateways
 from control.preflight.planned import Planned
@@ -228,6 +228,23 @@ def test_the_gpu_and_its_driver_must_do_for_the_engines_cuda(
     assert name in found.subject
 
 
+@pytest.mark.parametrize(
+    ("cloud", "image", "status"),
+    [
+        ("aws", "", Status.PASS),
+        ("aws", "ami-0123", Status.UNKNOWN),
+        ("gcp", "", Status.PASS),
+        ("runpod", "", Status.UNKNOWN),
+    ],
+)
+def test_an_image_must_have_a_compiler_for_engines_that_compile_kernels(
+    made: Planned, cloud: str, image: str, status: Status
+) -> None:
+    (found,) = of_compilers(with_gpu(made, cloud, "L40S"), cloud, image)
+    assert (found.name, found.status) == ("image.compiler", status)
+    assert list(of_compilers(with_gpu(made, cloud, "MI300X"), cloud, image)) == []
+
+
 def test_an_old_image_is_found_before_it_is_rented(made: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
     newer = replace(TORCH_BUILD, least_driver=590)
     monkeypatch.setitem(ENGINES, "vllm", replace(ENGINES["vllm"], cuda=newer))
@@ -359,7 +376,7 @@ def test_a_plan_of_pods_that_would_start_passes(database: Database, tmp_path: Pa
             return {f"{each.name} {each.subject}": each.status for each in found}
 
         unknown = {name.partition(" ")[0] for name, each in status().items() if each is not Status.PASS}
-        assert unknown == {"image.driver"}, "the host's driver is what nobody knows before"
+        assert unknown == {"image.driver", "image.compiler"}, "the host and its image are what nobody knows before"
         private = {name: each for name, each in status("10.1.2.3").items() if each is Status.FAIL}
         assert private == {"network.address runpod": Status.FAIL}, "pods are in no VPC"
         for name, limit in (("spendLimit", 0.99 * usd), ("clientBalance", 0.5 * usd)):

@@ -169,14 +169,14 @@ def _queued(name: str) -> list[messages.ClusterRecord]:
         asked = [task["resources"] for task in tasks if task and "resources" in task]
         if not request.name.endswith("launch") or not asked:
             continue
-        cloud, region, zone = (*asked[0]["infra"].lower().split("/"), "", "")[:3]
+        cloud, region, zone = (*asked[0].get("infra", "").lower().split("/"), "", "")[:3]
         found.append(
             messages.ClusterRecord(
                 name=name,
                 cloud=cloud,
                 region=region,
                 zone=zone,
-                instance_type=asked[0]["instance_type"],
+                instance_type=asked[0].get("instance_type") or "",
                 spot=bool(asked[0].get("use_spot")),
                 status="INIT",
                 ever_up=False,
