@@ -51,7 +51,7 @@ class Hostile:
 
     async def unread(self) -> None:
         """Asks for a long stream and reads none of it."""
-        body = {"model": "echo", "prompt": "abcd" * 50, "max_tokens": 7000, "stream": True, "ignore_eos": True}
+        body = {"model": "slow", "prompt": "abcd" * 50, "max_tokens": 7000, "stream": True, "ignore_eos": True}
         raw = json.dumps(body).encode()
         await self._held(self.head(len(raw)) + raw)
 

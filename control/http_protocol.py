@@ -12,8 +12,19 @@ class HttpLimits:
     max_header_bytes: int = 32 << 10
     header_timeout_s: float = 10.0
     """Span from connection, or the first byte of a request, to the end of its headers: ends slow-loris clients."""
+    max_at_once: int = 16
+    """Requests of one connection that are not answered yet; clients that send more are cut off."""
     write_timeout_s: float = 60.0
     """Time in which a client reads nothing of an answer that waits for it; its connection is cut then."""
+
+
+_HEAD_SLICE, _SLICE = 16 << 10, 64 << 10
+"""Bytes that are parsed at once, within headers and elsewhere: headers cost time by their number, and a read may bring
+256 KiB of them; parts of a body are cheap, and each is added to those before."""
+
+
+class TooManyRequestsError(Exception):
+    """A connection has too many requests at once; the parser reports it as what is no request."""
 
 
 def bounded(limits: HttpLimits) -> type[HttpToolsProtocol]:
@@ -32,6 +43,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._unanswered = 0
         self._unread_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -44,11 +56,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._head_timer is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.LIMITS.max_header_bytes:
-                self._refuse(b"431 Request Header Fields Too Large")
+        start = 0
+        while start < len(data) and not self.transport.is_closing():
+            part = data[start : start + (_SLICE if self._head_timer is None else _HEAD_SLICE)]
+            start += len(part)
+            super().data_received(part)
+            if self._head_timer is not None:
+                self._head_bytes += len(part)
+                if self._head_bytes > self.LIMITS.max_header_bytes:
+                    self._refuse(b"431 Request Header Fields Too Large")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -57,7 +73,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_is_here()
+        if self._unanswered >= self.LIMITS.max_at_once:
+            raise TooManyRequestsError
+        self._unanswered += 1
         super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        self._unanswered -= 1
+        super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -10,7 +10,7 @@ import msgspec
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from agents.channels.errors import MessageTooBigError, PeerLostError, QueueFullError
+from agents.channels.errors import BadKeyError, MessageTooBigError, PeerLostError, QueueFullError
 from agents.channels.gatekeeper import Gatekeeper
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
@@ -64,7 +64,9 @@ class Listener(Generic[Incoming]):
         events: ListenerEvents[Incoming],
         settings: ChannelSettings | None = None,
     ) -> None:
-        """`bind`: tcp://interface:port, port 0 for any. `allowed`: public key → name. `receives`: a union of messages.
+        """`bind`: tcp://interface:port, port 0 for any. `allowed`: public key → name; a list that changes is looked at
+        with every heartbeat, and keys of which one may be revoked alone have names of their own. `receives`: a union of
+        messages.
 
         Where nobody can be known yet, `allowed` is None: whoever has a key may speak, and is named by it.
         Raises OSError when the address is taken."""
@@ -77,6 +79,7 @@ class Listener(Generic[Incoming]):
         self._of_fd: dict[int, Peer] = {}
         """Who came over which descriptor of libzmq's."""
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._allowed, self._known = allowed, dict(allowed or {})
         self._gatekeeper = Gatekeeper(self._context, allowed)
         self._socket = self._context.socket(zmq.ROUTER)
         limit(self._socket, bind, self._settings)
@@ -104,8 +107,10 @@ class Listener(Generic[Incoming]):
 
     def allow(self, allowed: Mapping[str, str]) -> None:
         """Replace the list of keys; peers whose key is no longer on it are dropped."""
-        self._gatekeeper.allow(allowed)
-        names = set(allowed.values())
+        now = dict(allowed)
+        self._gatekeeper.allow(now)
+        self._allowed, self._known = allowed, now
+        names = set(now.values())
         for peer in self.peers:
             if peer.name not in names:
                 self.drop(peer, "its key was revoked")
@@ -238,10 +243,22 @@ class Listener(Generic[Incoming]):
 
     def _drop_the_silent(self) -> None:
         self._timer = self._loop.call_later(self._settings.heartbeat_s, self._drop_the_silent)
+        self._look_who_is_allowed()
         for peer in self.peers:
             self._silent_beats[peer.connection] += 1
             if self._silent_beats[peer.connection] > self._settings.lost_after_beats:
                 self.drop(peer, f"silent for {self._settings.lost_after_s:g} s")
+
+    def _look_who_is_allowed(self) -> None:
+        if self._allowed is None:
+            return
+        now = dict(self._allowed)
+        if now != self._known:
+            self._known = now
+            try:
+                self.allow(self._allowed)
+            except BadKeyError as error:
+                _log.error("%s: the list of keys before stays in force", error)
 
     def _call(self, event: Any, *arguments: Any) -> None:
         try:

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import signal
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     if not arguments.key.exists():
         KeyPair.generate().save(arguments.key)
     keys = KeyPair.load(arguments.key)
-    allowed = {key: name for name, key in (entry.split("=", 1) for entry in arguments.allow)}
+    allowed: Mapping[str, str] = {key: name for name, key in (entry.split("=", 1) for entry in arguments.allow)}
     settings = EchoSettings(**{field.name: getattr(arguments, field.name) for field in fields(EchoSettings)})
     bind = arguments.bind
     if arguments.instance is not None:

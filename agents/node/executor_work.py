@@ -19,7 +19,7 @@ from agents.messages.to_node import Run, RunScheduler, RunStage
 from agents.node.child import Child
 from agents.node.metrics import NodeFigures
 from agents.node.published import PublishedPort
-from agents.node.scheduler_command import scheduler_command
+from agents.node.scheduler_command import let_in, scheduler_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
@@ -66,6 +66,8 @@ class ExecutorWork:
         self._meeting: tempfile.TemporaryDirectory[str] | None = None
         """Where they find each other."""
         self._link: SchedulerLink | None = None
+        self._let_in: dict[str, str] = {}
+        """Gateways that its scheduler lets in: public key → name."""
         self._said: SchedulerReport | None = None
         self._stage_said: StageReport | None = None
         self._model = ""
@@ -76,6 +78,9 @@ class ExecutorWork:
         try:
             if not self.failure and run.scheduler is not None and self._scheduler is None:
                 await self._start_scheduler(run, run.scheduler)
+            if self._scheduler is not None and run.scheduler is not None and run.scheduler.gateways != self._let_in:
+                self._let_in = run.scheduler.gateways
+                let_in(run, run.scheduler, self._keys.public, self._settings)
             if not self.failure and run.stage is not None and self._has_new_scheduler(run) and not self._workers:
                 await self._start_workers(run, run.stage)
         except (NoWeightsError, BadKeyError, OSError, ValueError) as error:
@@ -128,6 +133,7 @@ class ExecutorWork:
         keys, key_file = KeyPair.generate(), self._settings.home / f"{self.instance}.{self.name}.scheduler.key"
         key_file.unlink(missing_ok=True)
         keys.save(key_file)
+        self._let_in = scheduler.gateways
         port = self._port(self.name)
         number = 0 if port is None else port.number
         command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings, number, self._sidecar)

@@ -5,13 +5,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import astuple
 
 from agents.messages.to_node import Run, RunScheduler, RunWhole
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import VISIBLE, WorkerCommand, checkpoint, cpu_share, python_of, visible
-from agents.scheduler.instance_file import InstanceFile
+from agents.scheduler.instance_file import InstanceFile, allow_gateways, write_instance_file
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from templates_lib.values.engines import engine_kind
 
@@ -28,8 +27,8 @@ def scheduler_command(
 
     Raises NoWeightsError, and ValueError for unknown stages, for an engine that this node does not have, and for more
     devices than it has."""
-    path = settings.home / f"{run.executor}.json"
-    path.write_bytes(msgspec.json.encode(_instance_file(run, scheduler, own_key, settings, port)))
+    path = _path(run, settings)
+    write_instance_file(path, _instance_file(run, scheduler, own_key, settings, port))
     kind = engine_kind(run.engine)
     common = ("-m", kind.scheduler, "--instance", str(path), "--key", str(key))
     if not kind.is_whole:
@@ -43,12 +42,26 @@ def scheduler_command(
     return WorkerCommand(arguments, {VISIBLE: devices})
 
 
+def let_in(run: Run, scheduler: RunScheduler, own_key: str, settings: NodeSettings) -> None:
+    """Have the executor's scheduler, which runs, let in the gateways that the control plane names now. Raises
+    BadInstanceFileError."""
+    allow_gateways(_path(run, settings), _gateways(scheduler, own_key))
+
+
+def _path(run: Run, settings: NodeSettings) -> Path:
+    return settings.home / f"{run.executor}.json"
+
+
+def _gateways(scheduler: RunScheduler, own_key: str) -> dict[str, str]:
+    return {**scheduler.gateways, own_key: AGENT}
+
+
 def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: NodeSettings, port: int) -> InstanceFile:
     stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in scheduler.stages)
     limits = scheduler.block_tokens, scheduler.max_context_tokens, scheduler.vocab_size
     layout = PipelineLayout(run.model, stages, *limits)
     anywhere = f"tcp://{settings.interface}:0"
-    gateways = {**scheduler.gateways, own_key: AGENT}
+    gateways = _gateways(scheduler, own_key)
     # What is published arrives at an address of the cloud's choice, whoever may speak is known by his key.
     for_gateways = (
         f"tcp://0.0.0.0:{port}" if port else f"tcp://[{settings.overlay}]:0" if settings.overlay else anywhere

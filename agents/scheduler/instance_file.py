@@ -1,11 +1,16 @@
-"""The file that a scheduler is started with."""
+"""The file that a scheduler is started with. Who may speak to it may change while it runs; all else stays."""
 
-from dataclasses import dataclass
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from agents.scheduler.layout import PipelineLayout
+
+_log = logging.getLogger(__name__)
 
 
 class BadInstanceFileError(ValueError):
@@ -15,7 +20,7 @@ class BadInstanceFileError(ValueError):
 @dataclass(frozen=True, slots=True)
 class InstanceFile:
     layout: PipelineLayout
-    gateways: dict[str, str]
+    gateways: Mapping[str, str]
     """Public key → name."""
     workers: dict[str, str]
     """Public key → name of a node of the layout."""
@@ -32,8 +37,62 @@ class InstanceFile:
 
 
 def read_instance_file(path: Path) -> InstanceFile:
-    """Raises BadInstanceFileError with the file's name and the field."""
+    """Read the file; its gateways are always those that it has when they are looked at. Raises BadInstanceFileError
+    with the file's name and the field."""
+    found = _decoded(path)
+    return replace(found, gateways=_GatewaysOfFile(path, found.gateways))
+
+
+def write_instance_file(path: Path, instance: InstanceFile) -> None:
+    """Replace the file in one step."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(msgspec.json.encode(instance))
+    new.replace(path)
+
+
+def allow_gateways(path: Path, gateways: Mapping[str, str]) -> None:
+    """Have the scheduler that runs by this file let these gateways in, and no others. Raises BadInstanceFileError."""
+    write_instance_file(path, replace(_decoded(path), gateways=dict(gateways)))
+
+
+class _GatewaysOfFile(Mapping[str, str]):
+    def __init__(self, path: Path, gateways: Mapping[str, str]) -> None:
+        """`gateways`: that the file has now."""
+        self._path = path
+        self._seen = _stamp(path)
+        self._gateways = gateways
+
+    def __getitem__(self, key: str) -> str:
+        return self._now()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def _now(self) -> Mapping[str, str]:
+        stamp = _stamp(self._path)
+        if stamp != self._seen:
+            self._seen = stamp
+            try:
+                self._gateways = _decoded(self._path).gateways
+            except BadInstanceFileError as error:
+                _log.error("%s: gateways stay as they were", error)
+        return self._gateways
+
+
+def _decoded(path: Path) -> InstanceFile:
     try:
         return msgspec.json.decode(path.read_bytes(), type=InstanceFile)
     except (OSError, msgspec.MsgspecError) as error:
         raise BadInstanceFileError(f"instance file {path}: {error}") from error
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Another one whenever the file was replaced; (0, 0) where there is none."""
+    try:
+        stat: os.stat_result = path.stat()
+    except OSError:
+        return 0, 0
+    return stat.st_mtime_ns, stat.st_ino

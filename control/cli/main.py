@@ -23,6 +23,7 @@ from control.cli import (
     graphs,
     init,
     instances,
+    keys,
     logs,
     names,
     objectives,
@@ -34,6 +35,7 @@ from control.cli import (
     projects,
     reconcile,
     replay,
+    sbom,
     simulate,
     status,
     tasks,
@@ -54,7 +56,7 @@ class _Medley(Sections):
         "Serve": ("up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api", "chat"),
         "Watch": ("status", "top", "instances", "events", "logs", "alerts", "demand", "replay", "audit"),
         "Spend": ("cost", "budgets"),
-        "Administer": ("doctor", "projects", "token", "db", "version"),
+        "Administer": ("doctor", "projects", "token", "keys", "db", "sbom", "version"),
     }  # fmt: skip
 
 
@@ -83,6 +85,7 @@ app.command("events")(instances.events)
 app.command("logs")(logs.logs)
 app.command("chat")(chat.chat)
 app.command("doctor")(doctor.doctor)
+app.command("sbom")(sbom.sbom)
 app.command("plan")(plan.plan)
 app.command("preflight")(preflight.preflight)
 app.command("explain")(explain.explain)
@@ -104,6 +107,7 @@ app.add_typer(tasks.app, name="tasks")
 app.add_typer(offers.app, name="offers")
 app.add_typer(profile.app, name="profile")
 app.add_typer(audit.app, name="audit")
+app.add_typer(keys.app, name="keys")
 app.add_typer(token.app, name="token")
 app.add_typer(database.app, name="db")
 

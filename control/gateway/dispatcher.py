@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
+from agents.channels.address import Address
 from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
 from agents.messages.component_work import Encoded
@@ -27,6 +28,7 @@ from control.gateway.call import Call
 from control.gateway.encoding import Encoding, placement
 from control.gateway.instance_link import InstanceLink
 from control.gateway.leg_parts import LegPart, prompt_alone, writing_part
+from control.gateway.links_to_come import LinksToCome
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -61,6 +63,7 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._links: dict[str, InstanceLink] = {}
         self._retired: set[InstanceLink] = set()
+        self._to_come = LinksToCome()
         self._by_link: dict[InstanceLink, dict[int, Attempt]] = {}
         self._by_call: dict[Call, Attempt] = {}
         self._queues = SlackQueues(self, settings.resume_wait_s)
@@ -75,22 +78,24 @@ class Dispatcher:
 
     def update(self, published: Published, models: dict[str, ModelEntry]) -> None:
         """Take a new table: dial who is new, retire who is gone. Requests under way are left alone."""
+        self._to_come.keep(published.addresses)
         for instance, link in list(self._links.items()):
             if published.addresses.get(instance) != link.address:
                 del self._links[instance]
-                self._retired.add(link)
-                link.retire()
-                self._close_if_idle(link)
+                self._retire(link)
         for instance, address in published.addresses.items():
             if instance not in self._links:
-                link = InstanceLink(instance, address, self._keys, self._settings.channel, self)
-                self._links[instance] = link
-                self._by_link[link] = {}
+                self._take(self._link_to(instance, address))
         self.models = models
         left = self._queues.update(models)
         self._refresh()
         for call in left:
             self._dispatch(call)
+
+    def take_keys(self, keys: KeyPair) -> None:
+        """Be known by other keys: to each instance as soon as it lets them in, and by those before until then."""
+        self._keys = keys
+        self._to_come.replace(self._link_to(link.instance, link.address) for link in self._links.values())
 
     def bind(self, call: Call, chosen: ChosenRoute, predicted_s: float) -> None:
         first = self._links[chosen.members[0].id]
@@ -142,9 +147,16 @@ class Dispatcher:
         self._queues.update({})
         for link in (*self._links.values(), *self._retired):
             link.close()
+        self._to_come.close()
 
     def changed(self, link: InstanceLink) -> None:
         metrics, instance = self._metrics, link.instance
+        if self._to_come.taken(link):
+            former = self._links[instance]
+            self._take(link)
+            self._retire(former)
+            if not self._to_come:
+                _log.info("every instance lets this gateway in by its new key")
         if self._links.get(instance) is not link:
             return
         metrics.instance_up.labels(instance).set(link.is_usable)
@@ -387,6 +399,18 @@ class Dispatcher:
     def _end_rest(self, link: InstanceLink) -> None:
         link.is_resting = False
         self._note(link)
+
+    def _link_to(self, instance: str, address: Address) -> InstanceLink:
+        return InstanceLink(instance, address, self._keys, self._settings.channel, self)
+
+    def _take(self, link: InstanceLink) -> None:
+        self._links[link.instance] = link
+        self._by_link[link] = {}
+
+    def _retire(self, link: InstanceLink) -> None:
+        self._retired.add(link)
+        link.retire()
+        self._close_if_idle(link)
 
     def _close_if_idle(self, link: InstanceLink) -> None:
         if link in self._retired and not self._by_link.get(link) and not self._encoding.held(link):

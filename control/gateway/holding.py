@@ -66,19 +66,23 @@ class HoldingQueue:
             self.drain()
 
     def drain(self) -> None:
-        """Admit as many as can be served now, the first first."""
+        """Admit as many as can be served now, the first first; who has his share already lets others pass."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
-        while self._places and self._model.is_ready:
-            place = next(iter(self._places))
+        pause_s = _MOST_PAUSE_S
+        for place in list(self._places) if self._model.is_ready else ():
             charges = self._model.charges(place.prompt_tokens, place.max_tokens, place.account)
             refusal = self._admission.admit(charges, self._loop.time())
-            if refusal is not None:
-                self._pause = self._loop.call_later(min(refusal.retry_after_s, _MOST_PAUSE_S), self.drain)
-                return
-            self._take_out(place)
-            place.turn.set_result(charges)
+            if refusal is None:
+                self._take_out(place)
+                place.turn.set_result(charges)
+                continue
+            pause_s = min(pause_s, refusal.retry_after_s)
+            if not refusal.is_of_share:
+                break
+        if self._places and self._model.is_ready:
+            self._pause = self._loop.call_later(pause_s, self.drain)
 
     def abandon(self) -> None:
         """The model is not served any more."""

@@ -117,8 +117,9 @@ class KeyLimits:
 
 def _limits(key: AccessKey) -> Iterator[tuple[_Holder, UseLimits]]:
     """Those that a request of the key is held to."""
-    if key.limits:
-        yield _Holder("key", key.id), key.limits
+    own = key.limits
+    if own:
+        yield _Holder("key", key.id), own
     if key.project_limits:
         yield _Holder("project", key.project), key.project_limits
 

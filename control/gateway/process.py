@@ -20,8 +20,10 @@ from agents.channels.keys import KeyPair
 from agents.tracing.spans import spans_of
 from control.gateway.app import GatewayApp
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.freed_memory import give_back_freed_memory
 from control.gateway.gate import Gate
 from control.gateway.generation import Generation
+from control.gateway.key_watch import watch_key
 from control.gateway.media.intake import MediaIntake
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.meter import Meter
@@ -54,12 +56,13 @@ def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings,
     # A thread that has encoded a prompt wants the interpreter for a moment, while others' requests keep it busy: with
     # the default of 5 ms that wait is the longest of all that a request meets here.
     sys.setswitchinterval(_SWITCH_S)
+    give_back_freed_memory()
     keys = KeyPair.load(key)
-    uvloop.run(_serve(listening(host, port, backlog=2048), table, keys, settings, tls))
+    uvloop.run(_serve(listening(host, port, backlog=2048), table, key, keys, settings, tls))
 
 
 async def _serve(
-    listener: socket.socket, path: Path, keys: KeyPair, settings: GatewaySettings, tls: TlsFiles | None
+    listener: socket.socket, path: Path, key: Path, keys: KeyPair, settings: GatewaySettings, tls: TlsFiles | None
 ) -> None:
     metrics = GatewayMetrics()
     meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
@@ -92,7 +95,13 @@ async def _serve(
         timeout_keep_alive=int(settings.keep_alive_s),
         timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
-    tasks = [asyncio.create_task(table.watch(settings.table_poll_s)), asyncio.create_task(reporter.run())]
+
+    def take_keys(found: KeyPair) -> None:
+        dispatcher.take_keys(found)
+        reporter.take_keys(found)
+
+    watches = (table.watch(settings.table_poll_s), watch_key(key, keys, take_keys, settings.table_poll_s))
+    tasks = [asyncio.create_task(each) for each in (*watches, reporter.run())]
     print(json.dumps({"url": url_of(listener, is_tls=tls is not None)}), flush=True)
     gc.freeze()  # vocabularies are large and stay: the collector need not walk them again and again
     try:

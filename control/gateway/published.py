@@ -169,6 +169,18 @@ def read_published(path: Path) -> Published:
         raise PublishedError(f"routing table {path}: {error}") from error
 
 
+class _Keys(msgspec.Struct):
+    access: tuple[AccessKey, ...]
+
+
+def read_keys(path: Path) -> tuple[AccessKey, ...] | None:
+    """Read the keys of a table whose rest cannot be used; None where not even these can be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Keys).access
+    except (OSError, msgspec.MsgspecError, ValueError):
+        return None
+
+
 def write_published(path: Path, published: Published) -> None:
     """Replace the file in one step: a reader sees the old one or the new one, also after a crash."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

@@ -48,6 +48,14 @@ class Reporter:
         if address is not None:
             self._dialer = Dialer(address, self._keys, "gateway", ToReporter, self, self._channel)
 
+    def take_keys(self, keys: KeyPair) -> None:
+        """Be known by other keys from now on; what is not told yet is told then."""
+        self._keys = keys
+        if self._dialer is not None:
+            address = self._dialer.address
+            self.report_to(None)
+            self.report_to(address)
+
     def waits(self, fleet: str, app: str, requests: int) -> None:
         """Note how many requests are held for a model. The first one, and the last one gone, are told at once."""
         before = self._waiting.pop((fleet, app), 0)

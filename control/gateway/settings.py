@@ -50,9 +50,9 @@ class GatewaySettings:
     hold_comment_s: float = 10.0
     """A stream that is held says that it lives this often: well within the idle times of proxies."""
     table_poll_s: float = 0.5
-    """How often the routing table's file is looked at."""
+    """How often the files of the routing table and of the key are looked at."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)
 
     @property
     def http(self) -> HttpLimits:
-        return HttpLimits(self.max_header_bytes, self.header_timeout_s, self.write_timeout_s)
+        return HttpLimits(self.max_header_bytes, self.header_timeout_s, write_timeout_s=self.write_timeout_s)

@@ -10,7 +10,14 @@ from control.access.pepper import PepperError, peppers_of
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
-from control.gateway.published import AccessKey, Published, PublishedError, read_published
+from control.gateway.published import (
+    AccessKey,
+    Published,
+    PublishedError,
+    PublishedModel,
+    read_keys,
+    read_published,
+)
 from control.gateway.slack_decision import compile_decisions
 from control.gateway.tasks.apps import Apps
 from control.gateway.tokenizer import Tokenizer
@@ -76,6 +83,10 @@ class TableKeeper:
             published = await asyncio.to_thread(read_published, self._path)
             await self._take(published)
         except PublishedError as error:
+            # Whatever else is wrong with it, a key that was revoked is refused.
+            keys = await asyncio.to_thread(read_keys, self._path)
+            if keys is not None:
+                self.access = {key.id: key for key in keys}
             self._complain(str(error))
 
     async def _take(self, published: Published) -> None:
@@ -97,12 +108,11 @@ class TableKeeper:
             tokenizer = self._tokenizers.get(served.tokenizer)
             if tokenizer is None:
                 continue
-            entry = self._dispatcher.models.get(served.routing.id)
-            if entry is None:
-                entry = ModelEntry(served, tokenizer)
-            else:
-                entry.update(served, tokenizer)
-            models[entry.id] = entry
+            try:
+                models[served.routing.id] = self._entry(served, tokenizer)
+            except Exception as error:
+                _log.exception("model %s cannot be served", served.routing.id)
+                problems.append(f"model {served.routing.id} is not served: {error!r}")
         self._dispatcher.update(published, models)
         self._apps.update(published.apps, models)
         self.published = published
@@ -113,6 +123,13 @@ class TableKeeper:
             self._complain("; ".join(problems))
         else:
             self.problem = ""
+
+    def _entry(self, served: PublishedModel, tokenizer: Tokenizer) -> ModelEntry:
+        entry = self._dispatcher.models.get(served.routing.id)
+        if entry is None:
+            return ModelEntry(served, tokenizer)
+        entry.update(served, tokenizer)
+        return entry
 
     async def _load(self, path: str) -> None:
         if path not in self._tokenizers:

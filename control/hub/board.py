@@ -53,10 +53,10 @@ class Board:
     """Times are monotonic seconds of the caller's. Thread-safe: the hub hears while whoever keeps the fleet decides."""
 
     def __init__(self, gateways: Mapping[str, str], lost_after_s: float, now_s: float) -> None:
-        """`gateways`: public key → name. `lost_after_s`: a node that is not connected for as long is lost; after a
-        start of the control plane, counted from `now_s`."""
+        """`gateways`: public key → name, as they are whenever a node is told its work. `lost_after_s`: a node that is
+        not connected for as long is lost; after a start of the control plane, counted from `now_s`."""
         self._turn = RLock()
-        self._gateways = dict(gateways)
+        self._gateways = gateways
         self._lost_after_s = lost_after_s
         self._began_s = now_s
         self._keys: dict[str, str] = {}
@@ -258,7 +258,7 @@ class Board:
             stages[place.stage] += [Share(name, *limits, replica, place.joint) for replica in range(place.replicas)]
         workers = {self._keys[nodes[place.slot]]: nodes[place.slot] for place in executor.places}
         most = BLOCK_TOKENS, files.max_context_tokens, files.vocab_size
-        return RunScheduler(tuple(map(tuple, stages)), *most, self._gateways, workers)
+        return RunScheduler(tuple(map(tuple, stages)), *most, dict(self._gateways), workers)
 
 
 def _load(report: NodeReport | None) -> NodeLoad | None:

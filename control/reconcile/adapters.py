@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 
 from control.cloud.port import Cloud
@@ -16,6 +15,7 @@ from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.installation import owner_of
 from control.db.registered_models import PostgresModels
+from control.db.shared_clock import shared_clock
 from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
 from control.market.view import StoredMarket
@@ -58,8 +58,10 @@ def makers(
         if cloud not in with_images:
             raise ValueError(f"nodes of cloud {cloud!r} have no image to choose; {nearest_name(cloud, with_images)}")
 
+    now = shared_clock(database)
+
     def offers() -> tuple[Offer, ...]:
-        market = StoredMarket.read(database, datetime.now(UTC))
+        market = StoredMarket.read(database, now())
         listed = [cloud for cloud, kind in CLOUDS.items() if kind.catalogue]
         return market.offers([Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT)) for cloud in listed]).offers
 

@@ -121,9 +121,9 @@ class Daemon:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
-        keys, gateway = self._settings.home.keys("control"), self._settings.home.keys("gateway")
+        keys, gateways = self._settings.home.keys("control"), self._settings.home.gateway_keys()
         made = assemble(
-            self._database, self._clouds, self._owner, {gateway.public: "gateway"}, self._settings.home.table,
+            self._database, self._clouds, self._owner, gateways, self._settings.home.table,
             KeeperSettings(in_flight=_IN_FLIGHT, first_in_flight=_IN_FLIGHT), self._now, lambda: self._leader.epoch,
         )  # fmt: skip
         reconciler, watch = Reconciler(self._ports(made, keys)), AlertWatch(self._database, self._now)
@@ -218,7 +218,7 @@ class Daemon:
         )  # fmt: skip
         made.board.opens(time.monotonic() + settings.reach_s)
         desk = DemandDesk(
-            f"tcp://{bind}:{settings.demand_port}", keys, {settings.home.keys("gateway").public: "gateway"},
+            f"tcp://{bind}:{settings.demand_port}", keys, settings.home.gateway_keys(),
             PostgresDemand(self._database), self._now, reconciler.wake,
         )  # fmt: skip
         made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from agents.channels.keys import KeyPair
+from control.reconcile.gateway_keys import GatewayKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class DaemonHome:
     @property
     def skypilot(self) -> Path:
         return self.root / "skypilot"
+
+    def gateway_keys(self) -> GatewayKeys:
+        """Keys of gateways that are let in. Raises BadKeyError for a damaged file."""
+        self.keys("gateway")
+        return GatewayKeys(self.gateway_key)
 
     def keys(self, name: str) -> KeyPair:
         """An identity that stays. Raises BadKeyError for a damaged file."""

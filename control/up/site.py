@@ -88,7 +88,7 @@ async def keep_up(
     Raises OSError when the ports of the control plane are taken, BadKeyError for a damaged key file, and what the
     loop's `load` raises.
     """
-    keys, ports, gateways = site.home.keys("control"), site.home.ports(), {site.home.keys("gateway").public: "gateway"}
+    keys, ports, gateways = site.home.keys("control"), site.home.ports(), site.home.gateway_keys()
     clouds, settings = {site.cloud.name: site.cloud}, KeeperSettings(in_flight=_IN_FLIGHT)
     made = assemble(site.database, clouds, OWNER, gateways, site.home.table, settings, site.now, site.epoch)
     keeper, board, effects = made.keeper, made.board, made.effects

@@ -16,7 +16,7 @@ import psutil
 
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import SchedulerState
-from agents.messages.to_hub import NodeReport
+from agents.messages.to_hub import NodeReport, SchedulerReport
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.hub.board import Board
@@ -95,16 +95,19 @@ class Site:
     gateway: KeyPair = field(default_factory=KeyPair.generate)
     agents: list[Agent] = field(default_factory=list)
     hub: Hub | None = None
+    gateways: dict[str, str] = field(init=False)
+    """Public key → name; what is changed counts when nodes are told next."""
     bound: tuple[str, str] = ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
 
     def __post_init__(self) -> None:
         self.medley: Fleet = fleet(self.database, self.cloud)
+        self.gateways = {self.gateway.public: "gateway"}
         self.instance = driven(self.database, EventKind.PROVISION)
 
     def open_hub(self) -> Hub:
         """Of a control plane that has just been started: with the same keys, where the last one was."""
         agent_keys = PostgresAgentKeys(self.database)
-        self.board = Board({self.gateway.public: "gateway"}, LOST_AFTER_S, time.monotonic())
+        self.board = Board(self.gateways, LOST_AFTER_S, time.monotonic())
         self.hub = Hub(*self.bound, self.keys, agent_keys, agent_keys.living(), self.board, lambda: NOON)
         self.bound = self.hub.endpoint, self.hub.registry_endpoint
         return self.hub
@@ -157,6 +160,10 @@ class Site:
         said = None if report is None else report.of(ONLY).scheduler
         status = None if said is None else said.status
         return None if status is None else status.state
+
+    def scheduler(self, agent: Agent) -> SchedulerReport | None:
+        report = self.report(agent)
+        return None if report is None else report.of(ONLY).scheduler
 
     def failure(self, agent: Agent) -> str:
         report = self.report(agent)

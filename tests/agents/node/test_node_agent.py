@@ -8,10 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
+from agents.messages.to_gateway import ToGateway
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
 from tests.agents.node.sites import PATIENCE_S, Agent, Site, end, play, until
+
+
+class Silent:
+    """Of a gateway that asks for nothing."""
+
+    def up(self) -> None: ...
+
+    def received(self, message: object) -> None: ...
+
+    def down(self, reason: str) -> None: ...
+
 
 NEWER = (
     "-c",
@@ -85,6 +99,29 @@ def test_an_agent_waits_for_a_control_plane_that_is_not_there_yet(site: Site) ->
         await until((site.folder / "nodes" / agent.name / "node.key").exists)
         site.open_hub()
         await until(lambda: site.connected(agent))
+
+    play(site, scenario)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_runs_lets_in_whom_the_control_plane_names_now(site: Site, tiny_llama: Path) -> None:
+    async def scenario(site: Site) -> None:
+        agent = site.start()
+        await until(lambda: site.connected(agent))
+        await site.serving(agent, tiny_llama)
+        said, keys = site.scheduler(agent), KeyPair.generate()
+        assert said is not None
+        running = agent.child("agents.scheduler")
+        dialer = Dialer(Address(said.endpoint, said.public_key), keys, "gateway", ToGateway, Silent())
+        try:
+            await until(lambda: dialer.refusal is not None)
+            site.gateways[keys.public] = "gateway-2"
+            await until(lambda: site.tell() or dialer.is_up)
+            del site.gateways[keys.public]
+            await until(lambda: site.tell() or not dialer.is_up)
+        finally:
+            dialer.close()
+        assert agent.child("agents.scheduler") == running
 
     play(site, scenario)
 

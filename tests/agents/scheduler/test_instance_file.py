@@ -5,7 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
+from agents.scheduler.instance_file import (
+    BadInstanceFileError,
+    InstanceFile,
+    allow_gateways,
+    read_instance_file,
+    write_instance_file,
+)
 from tests.agents.scheduler.fake_stages import layout
 
 GOOD = InstanceFile(layout((1.0,), (0.5, 0.5)), {"k": "gateway"}, {"a": "0.0", "b": "1.0", "c": "1.1"})
@@ -33,3 +39,14 @@ def test_what_is_wrong_is_named(tmp_path: Path, content: bytes, reason: str) -> 
         read_instance_file(path)
     with pytest.raises(BadInstanceFileError, match="absent"):
         read_instance_file(tmp_path / "absent")
+
+
+def test_gateways_are_those_that_the_file_has_now(tmp_path: Path) -> None:
+    path = tmp_path / "instance.json"
+    write_instance_file(path, GOOD)
+    instance = read_instance_file(path)
+    allow_gateways(path, {"k": "gateway", "l": "gateway-2"})
+    assert dict(instance.gateways) == {"k": "gateway", "l": "gateway-2"}
+    assert read_instance_file(path).layout == GOOD.layout
+    path.write_bytes(b"{")
+    assert dict(instance.gateways) == {"k": "gateway", "l": "gateway-2"}

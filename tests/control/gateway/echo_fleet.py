@@ -50,10 +50,13 @@ class EchoFleet:
     schedulers: dict[str, EchoScheduler] = field(default_factory=dict)
     dispatchers: list[Dispatcher] = field(default_factory=list)
     tokenizer: Tokenizer = field(init=False)
+    allowed: dict[str, str] = field(init=False)
+    """Gateways that all schedulers let in, as it is now: public key → name."""
     _own: dict[str, KeyPair] = field(default_factory=dict)
     _calls: int = 0
 
     def __post_init__(self) -> None:
+        self.allowed = {self.keys.public: "gateway"}
         # Once: gateways may publish from several threads, and none may read a file that another writes.
         self.tokenizer = load_tokenizer(byte_tokenizer(self.folder))
 
@@ -61,7 +64,7 @@ class EchoFleet:
         """Start it, again at its address."""
         own = self._own.setdefault(name, KeyPair.generate())
         bind = self.schedulers[name].endpoint if name in self.schedulers else "tcp://127.0.0.1:0"
-        self.schedulers[name] = self.scheduler(bind, own, {self.keys.public: "gateway"}, self.settings[name], CHANNEL)
+        self.schedulers[name] = self.scheduler(bind, own, self.allowed, self.settings[name], CHANNEL)
 
     def dispatcher(self, **settings: float) -> Dispatcher:
         own = replace(GatewaySettings(channel=CHANNEL), **settings)

@@ -255,6 +255,17 @@ def test_a_client_that_dribbles_its_body_is_cut_off(impatient: World):
     assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]["code"] == "timeout"
 
 
+def test_a_client_that_piles_up_requests_on_one_connection_is_cut_off(world: World):
+    one = f"GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {API_KEY}\r\n\r\n".encode()
+    last = one.replace(b"host: x", b"host: x\r\nconnection: close")
+    with _connect(world) as client:
+        client.sendall(one * 5 + last)
+        assert _read(client).count(b"HTTP/1.1 200") == 6
+    with _connect(world) as client:
+        client.sendall(one * 500)
+        assert _read(client).count(b"HTTP/1.1 200") < 20
+
+
 def test_headers_without_end_are_cut_off(world: World):
     with _connect(world) as client:
         client.sendall(b"GET /healthz HTTP/1.1\r\n")

@@ -10,6 +10,7 @@ import pytest
 
 from agents.channels.keys import KeyPair
 from bench.text_tables import text_model
+from control.gateway import model_entry
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
@@ -17,6 +18,7 @@ from control.gateway.published import AccessKey, Published, PublishedModel, writ
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tasks.apps import Apps
+from policies.routing_table import RoutedModel
 from tests.control.gateway.world import byte_tokenizer
 
 KEY = AccessKey("0123456789ab", "0" * 64, "default", None, None)
@@ -80,5 +82,55 @@ def test_a_revoked_key_is_refused_while_a_tokenizer_of_the_same_table_is_still_b
         await looking
         assert keeper.published is not None
         assert keeper.published.version == 2
+
+    kept(table, scenario)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"version": "x"}, {"models": [{"of": "a later release"}]}, {"addresses": {"e1": {"endpoint": "?"}}}],
+    ids=["version", "model", "address"],
+)
+def test_a_key_that_is_revoked_by_a_table_that_cannot_be_read_is_refused(
+    tmp_path: Path, damage: dict[str, object]
+) -> None:
+    table, good = tmp_path / "table.json", byte_tokenizer(tmp_path / "good")
+    publish(table, 1, {"good": good}, KEY)
+
+    async def scenario(keeper: TableKeeper) -> None:
+        await keeper.look()
+        publish(table, 2, {"good": good})
+        table.write_text(json.dumps(json.loads(table.read_text()) | damage))
+        await keeper.look()
+        assert keeper.access == {}
+        assert keeper.published is not None
+        assert keeper.published.version == 1
+        assert "good" in keeper._dispatcher.models
+        table.write_text('{"version": 3, "access": [{"id": "a", ')  # half a file says nothing of keys
+        await keeper.look()
+        assert keeper.access == {}
+
+    kept(table, scenario)
+
+
+def test_a_model_that_the_gateway_cannot_serve_leaves_the_rest_of_the_table_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, tokenizer = tmp_path / "table.json", byte_tokenizer(tmp_path / "tokenizer")
+    publish(table, 1, {"good": tokenizer, "odd": tokenizer, "other": tokenizer}, KEY)
+    router_of = model_entry.router_of
+
+    def refused(routing: RoutedModel, *former: object) -> object:
+        if routing.id == "odd":
+            raise ZeroDivisionError
+        return router_of(routing, *former)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model_entry, "router_of", refused)
+
+    async def scenario(keeper: TableKeeper) -> None:
+        await keeper.look()
+        assert set(keeper._dispatcher.models) == {"good", "other"}
+        assert "odd" in keeper.problem
+        assert set(keeper.access or ()) == {KEY.id}
 
     kept(table, scenario)

@@ -20,6 +20,7 @@ from control.lifecycle.fleet import FleetMode
 from control.planning.templates import stored_template
 from control.reconcile.reconciler import Reconciler
 from templates_lib.values.offer import Market
+from tests.control.api.test_unreadable_fleet import UNREADABLE
 from tests.control.db.test_leader import cut_all
 from tests.control.reconcile.reconciled import Place, Plane, spec
 
@@ -236,6 +237,21 @@ def test_a_spec_that_cannot_be_planned_is_said_and_what_runs_goes_on(place: Plac
     place.put(spec())
     plane.until_settled()
     assert plane.loop.trouble() == {}
+
+
+def test_fleets_whose_specs_cannot_be_read_any_more_are_set_aside_and_the_others_looked_after(place: Place) -> None:
+    for name, stored in UNREADABLE.items():
+        place.put(stored, name=name.replace(" ", "-"))
+    place.put(spec())
+    plane = Plane(place)
+    plane.until_settled()
+    assert place.states() == ["ready"]
+    assert [each.fleet for each in read_published(plane.table).models] == ["chat"]
+    assert set(plane.loop.trouble()) == {name.replace(" ", "-") for name in UNREADABLE}
+    place.put(spec(rate=1.2))
+    plane.run(3)
+    plane.until_settled()
+    assert len(place.states()) > 1
 
 
 def test_more_demand_brings_more_and_less_takes_away_what_is_too_much(place: Place) -> None:
