@@ -41,6 +41,17 @@ class GroupBase:
                 _write(group / file, value)
         return True
 
+    def cpu_cores(self, group: Path) -> float | None:
+        """Return the processors that a group's quota comes to; None where it has none."""
+        try:
+            if self.version == 2:
+                quota_us, period_us = (group / "cpu.max").read_text().split()
+            else:
+                quota_us, period_us = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+            return int(quota_us) / int(period_us) if int(quota_us) > 0 else None
+        except (OSError, ValueError):  # version 2 has `max` for none
+            return None
+
     def _values(self, limit: Controller, kind: LocalKind) -> tuple[tuple[str, str], ...]:
         period_us = quota_period_us(kind.cpu_cores)
         quota_us = round(kind.cpu_cores * period_us)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from control.cloud.local.cgroup import Controller, group_bases
 from control.cloud.local.kind import LocalKind
+from control.cloud.local.processors import processor_for, tenants_of, usable_processors
 
 _RMDIR_PATIENCE_S = 1.0
+_PREFIX = "medley-"
 _ENTER = 'echo $$ > "$1/cgroup.procs"'
 
 
@@ -39,6 +41,8 @@ class Confinement:
     memory_mib: int
     groups: tuple[str, ...]
     """Directories of its control groups, to be entered before its command starts."""
+    processor: int | None = None
+    """The one that it keeps to; None: it may use all of them."""
 
     @property
     def data_limit_kib(self) -> int:
@@ -48,7 +52,7 @@ class Confinement:
 
 def confine(kind: LocalKind, name: str, owner: str) -> Confinement:
     """Make what holds a node of `kind`. Whatever this machine does not allow is done by the next best means."""
-    label = f"medley-{hashlib.blake2b(owner.encode(), digest_size=4).hexdigest()}-{name}"
+    label = f"{_PREFIX}{hashlib.blake2b(owner.encode(), digest_size=4).hexdigest()}-{name}"
     groups = {limit: str(group) for limit in Controller if (group := _group(limit, kind, label)) is not None}
     cpu = Enforcement.CGROUP if Controller.CPU in groups else Enforcement.PACED
     # Other systems accept RLIMIT_DATA and do not enforce it for memory that is mapped.
@@ -60,7 +64,14 @@ def confine(kind: LocalKind, name: str, owner: str) -> Confinement:
         threads=kind.threads,
         memory_mib=kind.memory_mib,
         groups=tuple(dict.fromkeys(groups.values())),
+        # What paces itself loses nothing between processors.
+        processor=_processor(kind) if cpu is Enforcement.CGROUP else None,
     )
+
+
+def _processor(kind: LocalKind) -> int | None:
+    tenants = (tenant for base in group_bases(Controller.CPU) for tenant in tenants_of(base, _PREFIX))
+    return processor_for(kind.cpu_cores, usable_processors(), tenants)
 
 
 def release(confinement: Confinement) -> None:

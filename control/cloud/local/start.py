@@ -3,10 +3,12 @@
 import os
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from control.cloud.local.confinement import Confinement
 from control.cloud.local.members import MARK_VARIABLE
+from control.cloud.local.processors import on_processor
 from control.cloud.node import NodeRequest
 from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, HOME_VARIABLE, TOKEN_VARIABLE
 from templates_lib.values.engines import ENGINES
@@ -43,12 +45,16 @@ def node_environment(request: NodeRequest, confinement: Confinement, mark: str) 
 def start(
     command: tuple[str, ...], environment: Mapping[str, str], confinement: Confinement, home: Path, log: Path
 ) -> subprocess.Popen[bytes]:
-    """The node's first process, which is in its groups before the command begins. Raises OSError."""
+    """The node's first process, which is in its groups and on its processor before the command begins. Raises
+    OSError."""
     log.parent.mkdir(exist_ok=True)
     groups = confinement.groups
     enter = ("/bin/sh", "-c", _ENTER, "medley-node", str(confinement.data_limit_kib), str(len(groups)), *groups)
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
-        return subprocess.Popen(
+    with (
+        os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output,
+        on_processor(confinement.processor),
+    ):
+        child = subprocess.Popen(
             (*enter, *command),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -57,3 +63,8 @@ def start(
             env=dict(environment),
             start_new_session=True,
         )
+    for group in groups:
+        # It enters by itself, some moments later: the next node that is made here is to see it there.
+        with suppress(OSError):
+            (Path(group) / "cgroup.procs").write_text(str(child.pid))
+    return child
