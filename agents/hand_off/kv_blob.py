@@ -76,7 +76,7 @@ class KvBlob:
             return False
         told, now = self._told, self._engine.computed(self.run)
         if now.tokens >= now.reach:
-            return True
+            return now.tokens > 0  # one whose prompt has not begun has nothing, whatever is computed of others
         begun = self._layer < self._end_layer
         begin, layer = (self._span.start, self._layer) if begun else (self._span.stop, told.first_layer)
         return self._is_enough(min(now.end_layer, self._end_layer) - layer, min(now.reach, told.tokens) - begin)

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 import torch
 
+from agents.hand_off.kv_blob import KvBlob
 from agents.hand_off.kv_sender import KvSender
+from agents.messages.to_stage import SendKv
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.pipelines import Pipeline, Running
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
-from tests.agents.hand_off.exchanges import HandOver
+from tests.agents.hand_off.exchanges import SMALL, HandOver
 
 CUTS = ((6,), (1, 3, 2)), ((6,), (2, 4))
 PATIENCE_S = 60
@@ -123,6 +125,20 @@ def test_another_request_goes_over_the_link_while_one_is_still_computed(checkpoi
             at.wait(lambda: at.has_arrived(8))
             assert not at.has_arrived(2)
         at.wait(lambda: at.has_arrived(2))
+
+
+def test_a_link_is_not_woken_for_a_prompt_that_waits_while_others_are_computed(checkpoints: dict[str, Path]) -> None:
+    """Each wake takes the engine's lock from it, some thirty times a step."""
+    with HandOver(checkpoints["qwen3"], (LAYERS,), (LAYERS,)) as at:
+        (engine,), prompt = at.source.stages, prompt_of(20)
+        blob = KvBlob(SendKv("L", 7, 7, 20, 0, LAYERS), engine, SMALL)  # type: ignore[arg-type]
+        seen: list[bool] = []
+        engine.watchers.add(lambda: seen.append(blob.is_due()))  # type: ignore[attr-defined]
+        at.prefill(1, prompt)
+        assert seen
+        assert not any(seen)
+        at.prefill(7, prompt)
+        assert seen[-1]
 
 
 @pytest.mark.parametrize("after", range(4))
