@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from statistics import fmean
+from typing import TypeVar
 
 from control.planning.local_profiles import profile_store
 from control.profiles.store import StoredProfile
 from templates_lib.cost.fit import fit_step_terms
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.values.node_profile import NodeProfile
+
+Cost = TypeVar("Cost", HandOffCost, PipelineCost)
 
 
 def pooled(homes: Sequence[Path]) -> tuple[NodeProfile, ...]:
@@ -20,8 +24,7 @@ def pooled(homes: Sequence[Path]) -> tuple[NodeProfile, ...]:
     swept = [stored for home in homes for stored in profile_store(home).all()]
     if not swept:
         raise RuntimeError(f"there are no profiles in {', '.join(map(str, homes))}")
-    costs = [one.profile.pipeline for one in swept]
-    cost = PipelineCost(*(fmean(getattr(each, field.name) for each in costs) for field in fields(PipelineCost)))
+    cost = _mean(PipelineCost, [one.profile.pipeline for one in swept])
     kinds: dict[str, list[StoredProfile]] = {}
     for one in swept:
         kinds.setdefault(one.profile.config, []).append(one)
@@ -30,4 +33,9 @@ def pooled(homes: Sequence[Path]) -> tuple[NodeProfile, ...]:
 
 def _of_kind(alike: Sequence[StoredProfile], cost: PipelineCost) -> NodeProfile:
     terms_s, errors = fit_step_terms([row for one in alike for row in one.rows])
-    return replace(alike[0].profile, step_terms_s=terms_s, errors=errors, pipeline=cost)
+    hand_off = _mean(HandOffCost, [one.profile.hand_off for one in alike])
+    return replace(alike[0].profile, step_terms_s=terms_s, errors=errors, pipeline=cost, hand_off=hand_off)
+
+
+def _mean(kind: type[Cost], costs: Sequence[Cost]) -> Cost:
+    return kind(*(fmean(getattr(each, field.name) for each in costs) for field in fields(kind)))

@@ -1,5 +1,5 @@
 """`python -m agents.profile`: measures the node that it runs on, and writes lines of JSON: a `Header`, and then
-`ProfileBlock`s of the steps of the engine, or one `PipelineCost`."""
+`ProfileBlock`s of the steps of the engine and one `HandOffCost`, or one `PipelineCost`."""
 
 import argparse
 import os
@@ -22,9 +22,11 @@ from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.engines.torch_engine.memory_need import memory_need
+from agents.profile.hand_off_cost import beside, measure_hand_off_cost
 from agents.profile.measure import BLOCKS, kv_blocks, measured
 from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
+from agents.transfer.errors import LinkLostError
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 from templates_lib.models.hub_weights import fetch_layers, is_on_hub
@@ -59,14 +61,15 @@ def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     config = decoder_config(checkpoint.config)
     one = memory_need(checkpoint, config, LayerRange(0, 1, first=False, last=False), _DTYPES[arguments.dtype])
     plan = sweeps(config.layers, config.max_context_tokens, one.weight_bytes)
-    _write(out, Header(BLOCKS * sum(len(sweep.points) for sweep in plan)))
+    _write(out, Header(BLOCKS * sum(len(sweep.points) for sweep in plan) + 1))
     for sweep in plan:
-        blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
+        blocks = kv_blocks((*sweep.points, beside(config.max_context_tokens)), BLOCK_TOKENS)
         loaded = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
         engine = GuardedEngine(paced(loaded, arguments.pace))  # as it serves
         for block in measured(engine, sweep.points):
             _write(out, block)
         if sweep is plan[-1]:
+            _write(out, measure_hand_off_cost(engine))
             _keep_company(engine, sweep.points, arguments.company_s)
         engine.close()
 
@@ -97,7 +100,7 @@ def _main() -> int:
     try:
         with arguments.out.open("wb") as out:
             (_engine if arguments.what == "engine" else _pipeline)(arguments, out)
-    except (EngineError, NoWeightsError, WeightsError, OSError, ValueError) as error:
+    except (EngineError, LinkLostError, NoWeightsError, WeightsError, OSError, ValueError) as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1
     return 0

@@ -29,7 +29,7 @@ def kv_blocks(points: tuple[Point, ...], block_tokens: int) -> int:
 def measured(engine: StageEngine, points: Sequence[Point]) -> Iterator[ProfileBlock]:
     """Every step BLOCKS times for a while, all of them in turns: how fast a machine is changes within seconds, and so
     it changes for all steps alike. Each has run before it counts."""
-    steps = [(point, _step(engine, point)) for point in points]
+    steps = [(point, step_of(engine, point)) for point in points]
     for _, step in steps:
         step()
     for _ in range(BLOCKS):
@@ -38,19 +38,15 @@ def measured(engine: StageEngine, points: Sequence[Point]) -> Iterator[ProfileBl
             yield ProfileBlock(_row(engine, point, wall_s), cpu_s)
 
 
-def _step(engine: StageEngine, point: Point) -> Callable[[], None]:
+def step_of(engine: StageEngine, point: Point) -> Callable[[], None]:
     """Make the step. Its requests are taken and given back each time, and what they are meant to have cached is
     reserved and holds zeros: that costs little compared with the step, and what is in a cache costs no time."""
-    facts = engine.facts
-    sampling = GREEDY if facts.held.last else None
+    sampling = GREEDY if engine.facts.held.last else None
     before, tokens = point.prompt_before, point.prompt_tokens
     prompts = tuple(StepRequest(f"p{i}", before, tokens, sampling) for i in range(point.prompts))
     decodes = tuple(StepRequest(f"d{i}", point.context, 1, sampling) for i in range(point.requests))
     batch = StepBatch(prompts + decodes)
-    if facts.held.first:
-        rows = torch.arange(batch.tokens) % facts.vocab_size
-    else:
-        rows = torch.randn(batch.tokens, facts.hidden_size, generator=torch.Generator().manual_seed(0)).to(facts.dtype)
+    rows = rows_for(engine, batch.tokens)
 
     def step() -> None:
         for request in batch.requests:
@@ -61,6 +57,14 @@ def _step(engine: StageEngine, point: Point) -> Callable[[], None]:
             engine.free(request.id)
 
     return step
+
+
+def rows_for(engine: StageEngine, tokens: int) -> torch.Tensor:
+    """(tokens,) ids of tokens for the first layers, else (tokens, hidden size) of activations: input of a step."""
+    facts = engine.facts
+    if facts.held.first:
+        return torch.arange(tokens) % facts.vocab_size
+    return torch.randn(tokens, facts.hidden_size, generator=torch.Generator().manual_seed(0)).to(facts.dtype)
 
 
 def _row(engine: StageEngine, point: Point, seconds: float) -> ProfileRow:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from agents.profile.idle_pipeline import IdleClient, IdlePipeline, idle_pipeline
-from agents.profile.transfer import edge_cpu_s_per_byte, hand_off_cpu_s_per_byte
+from agents.profile.transfer import edge_cpu_s_per_byte
 from templates_lib.cost.pipeline_cost import PipelineCost
 
 _STAGES = 2
@@ -55,7 +55,6 @@ def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) ->
         row_cpu_s=2 * edge_cpu_s_per_byte(hidden_size, dtype) * hidden_size * dtype.itemsize,
         request_cpu_s=request,
         hop_wait_s=max(0.0, wait),
-        transfer_cpu_s_per_byte=hand_off_cpu_s_per_byte(),
         waiting_cores=waiting.node_cpu_s / waiting.wall_s,
     )
 

@@ -16,9 +16,11 @@ _ROWS = row_points()
 
 
 class Clocks:
-    def __init__(self, pipeline: PipelineModel) -> None:
+    def __init__(self, pipeline: PipelineModel, *, sends: bool) -> None:
+        """`sends`: KV caches leave the pipeline while their prompts are computed."""
         self.pipeline = pipeline
-        self._free_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+        self._sends = sends
+        self.free_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
         """Until when the first part of each node computes."""
         self._done_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
         """And the last one."""
@@ -27,6 +29,8 @@ class Clocks:
         self.sends_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
         """Until when each node is busy with sending KV caches."""
         self.takes_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+        self.links_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+        """What the next step of each takes longer for KV caches that came while it computed."""
 
     def launch(
         self, entries: Sequence[tuple[StepEntry, bool]], now_s: float
@@ -40,15 +44,20 @@ class Clocks:
                 own = [(entry, decodes) for entry, decodes in entries if entry.nodes[number] == place]
                 if not own:
                     continue
-                begin_s = max(self._free_s[number][place], *(there_s[entry.run] for entry, _ in own))
+                begin_s = max(self.free_s[number][place], *(there_s[entry.run] for entry, _ in own))
                 body_s, head_s = step_seconds(node.step, own)
+                body_s += self.links_s[number][place]
+                self.links_s[number][place] = 0.0
+                if self._sends:
+                    tokens = sum(len(entry.token_ids) for entry, decodes in own if not decodes)
+                    body_s += tokens * self.pipeline.send_s_per_token(stage, node)
                 if node.step.parts == 1:
                     done_s, spent = quota_end(node, self._spent[number][place], begin_s, body_s + head_s)
-                    self._free_s[number][place], self._spent[number][place] = done_s, spent
+                    self.free_s[number][place], self._spent[number][place] = done_s, spent
                 else:
                     part_s = body_s * node.step.busy_share
                     done_s = max(begin_s + body_s + head_s, self._done_s[number][place] + part_s + head_s)
-                    self._free_s[number][place] = begin_s + part_s
+                    self.free_s[number][place] = begin_s + part_s
                 self._done_s[number][place] = done_s
                 rows = 0 if number == last else sum(len(entry.token_ids) for entry, _ in own)
                 end_s = done_s + node.hop_s + node.hop_s_per_token * rows
@@ -124,6 +133,8 @@ def send_part(
             continue
         j = target_nodes[t]
         size = _kept_bytes(source.pipeline, layers, tokens) / pieces
+        if target.free_s[t][j] > begin_s:
+            target.links_s[t][j] += size * b.take_s_per_byte
         start_s = max(begin_s, source.sends_s[stage][i])
         out_s = start_s + size / a.hand_off_bytes_per_s
         in_s = max(start_s, target.takes_s[t][j]) + size / b.hand_off_bytes_per_s

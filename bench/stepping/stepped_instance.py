@@ -37,7 +37,7 @@ class SteppedInstance:
         self.number = number
         self.life = life
         self.core = SchedulerCore(_layout(life), settings.max_waiting, streams_kv=settings.streams_kv)
-        self.clocks = Clocks(life.station)
+        self.clocks = Clocks(life.station, sends=life.leg == "prefill")
         self.room = Room()
         """As gateways know it: they hear at once."""
         self.room.tell(self.core.status.room)

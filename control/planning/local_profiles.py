@@ -7,12 +7,11 @@ from pathlib import Path
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_market import local_config, local_gpu
 from control.planning.world import World
-from control.profiles.local_sweep import sweep
+from control.profiles.local_sweep import LocalSweep, sweep
 from control.profiles.measurement_jobs import SweepError
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import ProfileSubject, local_subject
 from templates_lib.cost.fit import UnfittableError, fit_step_terms
-from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.source import Progress
 from templates_lib.values.clouds import LOCAL
@@ -58,7 +57,7 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
             kinds, weights = [need.machine.kind for need in these], _weights(world, model.id)
             swept = sweep(kinds, model, engine, weights, work, progress)
             for need in these:
-                store.put(_fitted(need, swept.rows[need.machine.name], swept.pipeline, now))
+                store.put(_fitted(need, swept, now))
     return with_known_profiles(world, home)
 
 
@@ -84,7 +83,8 @@ def _weights(world: World, model: str) -> str:
     return world.weights[model]
 
 
-def _fitted(need: _Need, rows: tuple[ProfileRow, ...], pipeline: PipelineCost, now: str) -> StoredProfile:
+def _fitted(need: _Need, swept: LocalSweep, now: str) -> StoredProfile:
+    rows = swept.rows[need.machine.name]
     terms, errors = _fit(need.machine.name, rows)
     profile = NodeProfile(
         subject=need.subject.fingerprint,
@@ -97,7 +97,8 @@ def _fitted(need: _Need, rows: tuple[ProfileRow, ...], pipeline: PipelineCost, n
         cpu_cores=need.machine.cpu_cores,
         step_terms_s=terms,
         errors=errors,
-        pipeline=pipeline,
+        pipeline=swept.pipeline,
+        hand_off=swept.hand_off[need.machine.name],
     )
     return StoredProfile(FORMAT, local_gpu(need.machine), local_config(need.machine), profile, rows)
 

@@ -9,6 +9,7 @@ import msgspec
 from control.cloud.local.kind import LocalKind
 from control.profiles.engine_home import engine_python
 from control.profiles.measurement_jobs import PATIENCE_S, MeasurementJob, run_jobs
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.models.hub_weights import is_on_hub
 from templates_lib.models.model_spec import ModelSpec
@@ -25,6 +26,8 @@ torch in each take this much memory."""
 class LocalSweep:
     rows: dict[str, tuple[ProfileRow, ...]]
     """Rows by kind."""
+    hand_off: dict[str, HandOffCost]
+    """By kind: whose processor's caches are cold more often, needs more for a byte."""
     pipeline: PipelineCost
 
 
@@ -45,7 +48,11 @@ def sweep(
     )
     *swept, (cost,) = run_jobs([*engines, pipeline], work, progress)
     return LocalSweep(
-        {kind.name: rows_of(map(_block, lines), kind.cpu_cores) for kind, lines in zip(kinds, swept, strict=True)},
+        {
+            kind.name: rows_of(map(_block, blocks), kind.cpu_cores)
+            for kind, (*blocks, _) in zip(kinds, swept, strict=True)
+        },
+        {kind.name: msgspec.json.decode(last, type=HandOffCost) for kind, (*_, last) in zip(kinds, swept, strict=True)},
         msgspec.json.decode(cost, type=PipelineCost),
     )
 

@@ -31,6 +31,10 @@ class NodeModel:
     """Share of each period that its processors may compute; steps' seconds are at this share."""
     quota_period_s: float = 0.0
     """A node that was idle has a whole quota at once. Only where the share is below 1."""
+    send_s_per_byte: float = 0.0
+    """What its steps take longer for each byte of a KV cache that is sent while its prompt is computed."""
+    take_s_per_byte: float = 0.0
+    """What they take longer for each that comes while it computes for others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +82,11 @@ class PipelineModel:
     def bytes_per_s(self) -> float:
         """What each of its nodes sends and takes in at least."""
         return min(node.hand_off_bytes_per_s for node in self.nodes)
+
+    def send_s_per_token(self, stage: StageModel, node: NodeModel) -> float:
+        """What a step of a node of `stage` takes longer for each prompt token, at an instance that does prefill alone:
+        its KV cache is sent. Layers with windows are taken to keep every token."""
+        return node.send_s_per_byte * stage.layers * self.kv_bytes_per_token_per_layer
 
     def groups_of(self, leg: str) -> int:
         """How many groups take turns at an instance that does this leg."""

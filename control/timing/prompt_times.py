@@ -33,18 +33,23 @@ def _through(
     """(latency, busy) of prompts, whose tokens attend to `context` earlier ones in the mean."""
     latency_s, busy_s = np.zeros_like(tokens), np.zeros_like(tokens)
     for stage in pipeline.stages:
-        times = [_node_times(node, tokens, steps, context, is_whole) for node in stage.nodes]
+        sends_s = [0.0 if is_whole else pipeline.send_s_per_token(stage, node) for node in stage.nodes]
+        times = [
+            _node_times(node, tokens, steps, context, is_whole, send_s)
+            for node, send_s in zip(stage.nodes, sends_s, strict=True)
+        ]
         latency_s += np.max([latency for latency, _ in times], axis=0)
         busy_s = np.maximum(busy_s, 1 / np.sum([1 / busy for _, busy in times], axis=0))
     return latency_s, busy_s
 
 
 def _node_times(
-    node: NodeModel, tokens: Floats, steps: Floats, context: Floats, is_whole: bool
+    node: NodeModel, tokens: Floats, steps: Floats, context: Floats, is_whole: bool, send_s: float
 ) -> tuple[Floats, Floats]:
-    """(latency, busy) of prompts at one node, results on their way included in the first."""
+    """(latency, busy) of prompts at one node, results on their way included in the first. `send_s`: more for each
+    token, whose KV cache is sent."""
     table = node.step
-    body = steps * _body_s(table, tokens / steps, context, is_whole)
+    body = steps * _body_s(table, tokens / steps, context, is_whole) + tokens * send_s
     head = np.interp(1.0, row_points(), table.head_s)
     hop = node.hop_s * steps + node.hop_s_per_token * tokens
     return body + head + hop, body * table.busy_share + head

@@ -66,6 +66,7 @@ class TemplateModels:
             none, one = self._cost_model.hop_seconds(self._model, config, np.array([0.0, 1.0]))
             hop_s, hop_s_per_token = float(none), float(one - none)
         cores = self._cost_model.processor_cores(self._model, config)
+        send_s, take_s = self._cost_model.hand_off_s_per_byte(self._model, config)
         parallel = Parallel(nodes.tp, nodes.dp, nodes.pp, nodes.ep)
         return NodeModel(
             config=config.id,
@@ -77,6 +78,8 @@ class TemplateModels:
             hop_s=hop_s,
             hop_s_per_token=hop_s_per_token,
             hand_off_bytes_per_s=self._cost_model.transfer_bytes_per_s(self._model, config),
+            send_s_per_byte=send_s / place.compute,
+            take_s_per_byte=take_s / place.compute,
             quota_share=1.0 if cores is None else place.compute * cores / ceil(cores),
             quota_period_s=0.0 if cores is None else quota_period_us(cores) / 1e6,
         )

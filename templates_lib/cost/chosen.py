@@ -79,6 +79,9 @@ class ChosenCostModel:
     def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
         return self.estimate.transfer_bytes_per_s(model, node)
 
+    def hand_off_s_per_byte(self, model: ModelSpec, node: NodeConfig) -> tuple[float, float]:
+        return self.estimate.hand_off_s_per_byte(model, node)
+
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> None:
         """See `StageCostModel`."""
         self.estimate.processor_cores(model, node)

@@ -89,6 +89,11 @@ class EstimatedCostModel:
         del model
         return usable_bytes_per_s(node)
 
+    def hand_off_s_per_byte(self, model: ModelSpec, node: NodeConfig) -> tuple[float, float]:
+        """See `StageCostModel`: GPUs compute on."""
+        del model, node
+        return 0.0, 0.0
+
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> None:
         """See `StageCostModel`."""
         del model, node

@@ -101,6 +101,9 @@ class KernelCostModel:
     def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
         return self._estimate.transfer_bytes_per_s(model, node)
 
+    def hand_off_s_per_byte(self, model: ModelSpec, node: NodeConfig) -> tuple[float, float]:
+        return self._estimate.hand_off_s_per_byte(model, node)
+
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> None:
         """See `StageCostModel`."""
         self._estimate.processor_cores(model, node)

@@ -85,7 +85,15 @@ class MeasuredCostModel:
         profile = self.profile(model, node)
         if profile is None:
             return self._otherwise.transfer_bytes_per_s(model, node)
-        return min(1.0, _free_cores(profile)) / profile.pipeline.transfer_cpu_s_per_byte
+        return min(1.0, _free_cores(profile)) / profile.hand_off.cpu_s_per_byte
+
+    def hand_off_s_per_byte(self, model: ModelSpec, node: NodeConfig) -> tuple[float, float]:
+        """See `StageCostModel`. Links have threads of their own on the processors that the engine computes with."""
+        profile = self.profile(model, node)
+        if profile is None or node.gpu_count > 1:
+            return self._otherwise.hand_off_s_per_byte(model, node)
+        cost, free = profile.hand_off, _free_cores(profile)
+        return cost.send_cpu_s_per_byte / free, cost.take_cpu_s_per_byte / free
 
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
         profile = self.profile(model, node)

@@ -17,8 +17,6 @@ class PipelineCost:
     """Processor seconds of the scheduler for each token that it passes on."""
     hop_wait_s: float
     """Seconds from one stage's result to the next stage's start."""
-    transfer_cpu_s_per_byte: float
-    """Processor seconds of either end of a KV hand-off."""
     waiting_cores: float
     """Processors that scheduler and worker keep busy while there is nothing to do, and beside all that there is: each
     looks a hundred times a second for what may come. It is a twentieth of a node with a fifth of a processor."""

@@ -96,6 +96,11 @@ class StageCostModel(Protocol):
         others."""
         ...
 
+    def hand_off_s_per_byte(self, model: ModelSpec, node: NodeConfig) -> tuple[float, float]:
+        """Return what each byte of a KV cache takes of the node's steps, in seconds: at the node that sends it, and at
+        the one that takes it in. 0 where a network card does it."""
+        ...
+
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
         """Cores of the machine that a quota leaves the node; None where steps are not held to one."""
         ...

@@ -33,8 +33,10 @@ class DecodeWork:
         split, request, cache, dp = self.split, self.split.request, self.split.cache, self.split.parallel.dp
         requests, none = work.requests, np.zeros((1, 1, 1, 1))
         context = np.full_like(none, request.decode_context)
-        time = split.time(NodeStep(split.layers, none, none, requests, context), requests)
         handed = split.of_layers(cache.handed)
+        # As many come in a step as end in it.
+        taken_s = split.taken_s(requests * handed / request.output)
+        time = split.time(NodeStep(split.layers, none, none, requests, context), requests, taken_s)
         handing_s = handed / split.network_bytes_per_s
         latency = time.latency_s + handing_s / max(request.output - 1, 1.0)
         first_gap_s = split.of_layers(cache.handed_percentile) / split.network_bytes_per_s

@@ -47,8 +47,17 @@ class NodeSplit:
         """(all layer counts,) → (1, 1, L, 1)."""
         return worst_by_layers[self.layers.astype(np.int64) - 1]
 
-    def time(self, step: NodeStep, tokens: Floats) -> StageTime:
-        """Time of `step`, after which the activations of `tokens` tokens go to the next stage.
+    def sent_s(self, cache_bytes: Floats) -> Floats:
+        """Seconds of the node's steps that sending so much of KV caches takes."""
+        return self.cost_model.hand_off_s_per_byte(self.model, self.node)[0] * cache_bytes
+
+    def taken_s(self, cache_bytes: Floats) -> Floats:
+        """Seconds of the node's steps that taking so much of KV caches in takes."""
+        return self.cost_model.hand_off_s_per_byte(self.model, self.node)[1] * cache_bytes
+
+    def time(self, step: NodeStep, tokens: Floats, links_s: Floats | float = 0.0) -> StageTime:
+        """Time of `step`, after which the activations of `tokens` tokens go to the next stage. `links_s`: what links
+        that carry KV caches take of it.
 
         Every role but ONLY is charged the hop, LAST too (its token goes back to the first stage in decode), so that a
         middle stage is never slower than a last one. Steps of different micro-batches overlap: over the pp parts of
@@ -58,7 +67,7 @@ class NodeSplit:
         headed = self.cost_model.stage_seconds(self.model, self.node, self.parallel, step, head=True)
         hop = self.cost_model.hop_seconds(self.model, self.node, tokens) if self.node.joins_others else 0.0
         hop = np.where(IS_ALONE, 0.0, hop)
-        compute = np.where(HAS_HEAD, headed, body)
+        compute = np.where(HAS_HEAD, headed, body) + links_s
         slowest_part = compute - body * (1 - self.memory.part_layers / self.layers)
         latency = compute + hop
         return StageTime(latency, np.broadcast_to(np.maximum(slowest_part, hop), latency.shape))

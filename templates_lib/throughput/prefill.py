@@ -17,7 +17,7 @@ LEVELS = 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefillWork:
-    """Steps of whole prompts.
+    """Steps of whole prompts, whose KV caches are sent meanwhile.
 
     The prompt of the certified percentile, alone on a replica, must meet the budget too, and fit the memory. A
     prompt's cache stays for its pass through all stages and for its hand-off to decode. Rates and latencies are
@@ -37,12 +37,14 @@ class PrefillWork:
     def operate(self, work: StepLoad) -> NodeOperation:
         split, request, dp = self.split, self.split.request, self.split.parallel.dp
         tokens = work.prompt_tokens
-        time = split.time(_prompts(split.layers, tokens, request.prefill_context), tokens)
+        # Bytes per prompt token, on the wire.
+        handed = split.of_layers(split.cache.handed) / request.prompt
+        step = _prompts(split.layers, tokens, request.prefill_context)
+        time = split.time(step, tokens, split.sent_s(tokens * handed))
         latency = np.maximum(time.latency_s, self.percentile_latency_s)
         free = self.kv_free_bytes(work)
-        # Bytes per prompt token: on one GPU while the prompt is computed and handed over; on the wire.
+        # Bytes per prompt token, on one GPU while the prompt is computed and handed over.
         held = split.memory.worst_part(split.cache.prompt) / request.prompt / dp
-        handed = split.of_layers(split.cache.handed) / request.prompt
         handing_s = handed * request.prompt / split.network_bytes_per_s
         resident = (stay_seconds(latency, request.ttft_s) + handing_s) * held
         in_step = np.maximum(tokens, dp * request.percentile_prompt) * held
@@ -60,7 +62,8 @@ def prefill_work(split: NodeSplit) -> PrefillWork:
     prompt = split.request.percentile_prompt
     # One prompt runs on one replica; as totals are spread evenly, every replica is given one.
     tokens = np.full((1, 1, 1, 1), prompt * split.parallel.dp)
-    return PrefillWork(split, split.time(_prompts(split.layers, tokens, (prompt - 1) / 2), tokens).latency_s)
+    sent_s = split.sent_s(split.parallel.dp * split.of_layers(split.cache.handed_percentile))
+    return PrefillWork(split, split.time(_prompts(split.layers, tokens, (prompt - 1) / 2), tokens, sent_s).latency_s)
 
 
 def _prompts(layers: Floats, tokens: Floats, context: float) -> NodeStep:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.pipeline_cost import PipelineCost
 
 
@@ -35,6 +36,7 @@ class NodeProfile:
     """Term of `templates_lib.cost.step_terms` → seconds of one unit of it, none below 0."""
     errors: ProfileErrors
     pipeline: PipelineCost
+    hand_off: HandOffCost
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -15,6 +15,7 @@ from bench.fidelity.trace import poisson
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_market import local_config
 from control.planning.world import read_world
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
@@ -41,7 +42,8 @@ def profile(machine: LocalMachine) -> NodeProfile:
         cpu_cores=machine.cpu_cores,
         step_terms_s={name: seconds / machine.cpu_cores for name, seconds in CPU_S.items()},
         errors=ProfileErrors(0, 0.0, 0.0),
-        pipeline=PipelineCost(1.5e-3, 8e-6, 0.0, 1e-3, 2e-9, 0.01),
+        pipeline=PipelineCost(1.5e-3, 8e-6, 0.0, 1e-3, 0.01),
+        hand_off=HandOffCost(2e-9, 1e-9),
     )
 
 

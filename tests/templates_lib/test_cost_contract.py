@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.estimated import EstimatedCostModel, estimated_cost_model
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.kernel_based import KernelCostModel, kernel_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.cost.pipeline_cost import PipelineCost
@@ -41,11 +42,11 @@ FIELDS = ("layers", "prompt_tokens", "prompt_context", "decode_requests", "decod
 def profiled(engine: str) -> MeasuredCostModel:
     """Every model is measured on one GPU of each kind."""
     seconds = dict.fromkeys(step_terms(NodeStep(*[np.array(1.0)] * 5), head=True), 1e-4)
-    pipeline = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.02)
+    pipeline = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.02)
     profiles = [
         NodeProfile(
             "s", "2026-11-26", "a machine", engine, model.id, model.dtype, f"{gpu}:1", cpu_cores=2.0,
-            step_terms_s=seconds, errors=ProfileErrors(1, 0, 0), pipeline=pipeline,
+            step_terms_s=seconds, errors=ProfileErrors(1, 0, 0), pipeline=pipeline, hand_off=HandOffCost(2e-9, 1e-9),
         )
         for model in MODELS.values()
         for gpu in GPUS

@@ -10,6 +10,7 @@ from scipy.optimize import nnls
 
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.fit import UnfittableError, fit_step_terms, non_negative_least_squares, predicted
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
@@ -22,7 +23,8 @@ from templates_lib.values.profile_row import ProfileRow
 MODEL = load_models()["smollm2-135m-instruct"]
 NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")
 STEP = NodeStep(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
-PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.02)
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.02)
+HAND_OFF = HandOffCost(send_cpu_s_per_byte=2e-9, take_cpu_s_per_byte=5e-10)
 TRUE_S = {
     "step": 1e-3, "token": 2e-6, "layer": 2e-3, "layer_few_rows": 1e-3, "layer_row": 3e-4,
     "layer_wide_row": 5e-5,
@@ -52,8 +54,9 @@ def profile(seconds: dict[str, float], **other: str) -> NodeProfile:
     fields = {"engine": "torch", "model": MODEL.id, "dtype": MODEL.dtype, "config": NODE.id} | other
     errors = ProfileErrors(1, 0, 0)
     return NodeProfile(
-        "s", "2026-11-21", "a machine", **fields, cpu_cores=0.5, step_terms_s=seconds, errors=errors, pipeline=PIPELINE
-    )
+        "s", "2026-11-21", "a machine", **fields, cpu_cores=0.5, step_terms_s=seconds, errors=errors,
+        pipeline=PIPELINE, hand_off=HAND_OFF,
+    )  # fmt: skip
 
 
 def test_exact_times_are_fitted_exactly() -> None:
@@ -110,7 +113,9 @@ def test_a_profile_beats_the_estimate_and_nothing_else_changes() -> None:
     engine = sum(TRUE_S[n] * v for n, v in step_terms(STEP, head=True).items()) * 0.5 / 0.48
     assert measured == pytest.approx(engine + beside)
     assert model.hop_seconds(MODEL, NODE, np.ones(3)).tolist() == [1e-4] * 3
-    assert model.transfer_bytes_per_s(MODEL, NODE) == pytest.approx(0.48e9)
+    assert model.transfer_bytes_per_s(MODEL, NODE) == pytest.approx(0.24e9)
+    assert model.hand_off_s_per_byte(MODEL, NODE) == pytest.approx((2e-9 / 0.48, 5e-10 / 0.48))
+    assert model.hand_off_s_per_byte(MODEL, OTHER) == (0.0, 0.0)
     assert model.transfer_bytes_per_s(MODEL, OTHER) == estimate.transfer_bytes_per_s(MODEL, OTHER)
     assert model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=False) < measured
     for head in (False, True):

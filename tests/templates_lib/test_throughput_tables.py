@@ -171,6 +171,26 @@ def test_prefill_is_bounded_by_what_the_network_takes_of_its_kv() -> None:
     assert table.units_per_s[StageRole.LAST, 0, 0, 7] == pytest.approx(0.7 * 10e9 / 8 / (kv + 2 * 2048))
 
 
+def test_links_take_of_the_steps_of_who_sends_and_who_takes_kv_and_of_nobody_else() -> None:
+    """Each prompt token is a step's own time and its bytes' more; an output token its share of a prompt's."""
+    served, config = worlds.served(), worlds.node(network=1000.0)
+    free = one_gpu(memory_gib=2000.0)
+    prompt_bytes = served.model.kv_bytes_per_token_per_layer * 8 * served.shape.mean_prompt_tokens
+    of_prompt_s, budget = 0.05, (20_000.0,)
+    busy = replace(free, hand_off=(of_prompt_s / prompt_bytes, 2 * of_prompt_s / prompt_bytes))
+    mean = {Phase.PREFILL: served.shape.mean_prompt_tokens, Phase.DECODE: served.shape.mean_output_tokens}
+    more_s = {Phase.PREFILL: of_prompt_s, Phase.DECODE: 2 * of_prompt_s}
+    for phase in PHASES:
+        before, after = (
+            table_of(served, phase, [config], cost, budget).units_per_s[StageRole.ONLY, 0, 0, 7]
+            for cost in (free, busy)
+        )
+        if phase is Phase.AGGREGATED:
+            assert after == before
+        else:
+            assert mean[phase] / after - mean[phase] / before == pytest.approx(more_s[phase], rel=0.05)
+
+
 def test_decode_with_peers_holds_its_requests_as_long_as_the_slowest_peer_may_take() -> None:
     """Little's law: memory for M requests is M / SLO tokens a second with peers, M / own step without."""
     served, config = worlds.served(tpot_ms=60.0), worlds.node(network=200.0)

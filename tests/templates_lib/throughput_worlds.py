@@ -23,6 +23,7 @@ class Roofline:
 
     gpus: dict[str, Gpu]
     step_s: float = 2e-4
+    hand_off: tuple[float, float] = (0.0, 0.0)
     source: str = "measured"
     fingerprint: str = "roofline"
 
@@ -61,6 +62,10 @@ class Roofline:
 
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> None:
         del model, node
+
+    def hand_off_s_per_byte(self, model: ModelSpec, node: NodeConfig) -> tuple[float, float]:
+        del model, node
+        return self.hand_off
 
     def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
         del model

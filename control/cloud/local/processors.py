@@ -30,8 +30,7 @@ class Tenant:
 
 def processor_for(cpu_cores: float, usable: Iterable[int], tenants: Iterable[Tenant]) -> int | None:
     """Return the least used of the `usable` processors, where the node fits beside those that keep to it; None where it
-    fits on none, or is of more than one processor. Who keeps to no single processor is taken to use all of his alike.
-    """
+    fits on none, or is of more than one processor. One that may use several is taken to use all of them alike."""
     used = dict.fromkeys(sorted(usable), 0.0)
     for tenant in tenants:
         for processor in tenant.processors & used.keys():

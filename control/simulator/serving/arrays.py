@@ -202,8 +202,8 @@ def _legs(routes: Sequence[RoutedRoute], classes: tuple[str, ...]) -> tuple[Rows
 def _nodes(life: InstanceLife) -> list[tuple[float, ...]]:
     """The rows of its nodes; of a station of batches one, through which all its data goes."""
     if isinstance(life.station, BatchModel):
-        return [(0, 0, 0, 0, life.station.bytes_per_s, 0, 0, 0, 0)]
-    return [(0, 0, 0, 0, node.hand_off_bytes_per_s, 0, 0, node.kv_blocks, 0) for node in life.station.nodes]
+        return [(0, 0, 0, 0, life.station.bytes_per_s, 0, 0, 0, 0, 0)]
+    return [(0, 0, 0, 0, node.hand_off_bytes_per_s, 0, 0, 0, node.kv_blocks, 0) for node in life.station.nodes]
 
 
 def _instances(

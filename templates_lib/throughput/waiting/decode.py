@@ -36,13 +36,21 @@ class WaitingDecodeWork:
         mean = law.population.mean_within(most, ALIKE)
         met = np.minimum(mean + 1, most)
         context = np.full_like(none, request.decode_context)
-        time = split.time(NodeStep(split.layers, none, none, dp * met, context), dp * met)
-        fullest = split.time(NodeStep(split.layers, none, none, dp * most, context), dp * most)
+        handed = split.of_layers(cache.handed)
+        # As many come in a step as end in it.
+        time, fullest = (
+            split.time(
+                NodeStep(split.layers, none, none, dp * batch, context),
+                dp * batch,
+                split.taken_s(dp * mean * handed / request.output),
+            )
+            for batch in (met, most)
+        )
         each = (fullest.latency_s - time.latency_s) / np.maximum(most - met, 1.0)
         spread = each * np.sqrt(mean * law.context_sizes.square) / time.latency_s
         step_share = np.where(IS_ALONE, law.apart.step_share(spread), law.in_turns.step_share(spread))
         latency = share(time.latency_s, step_share)
-        handing_s = split.of_layers(cache.handed) / split.network_bytes_per_s
+        handing_s = handed / split.network_bytes_per_s
         allowed = np.where(IS_ALONE, law.apart.hand_off_s, law.in_turns.hand_off_s)
         tail_s = handing_s / HAND_OFF_PIECES
         free = self.kv_free_bytes(work)
@@ -52,7 +60,7 @@ class WaitingDecodeWork:
         rate = np.minimum(dp * mean / time.busy_s, there / stay)
         # A network that is busy for a share ρ of its time makes a piece of a hand-off 1 / (1 - ρ) as long.
         of_links = request.output * np.maximum(1 - tail_s / allowed, 0.0) / handing_s
-        network = network_cap(split, 1.0, split.of_layers(cache.handed) / request.output)
+        network = network_cap(split, 1.0, handed / request.output)
         return NodeOperation(
             latency,
             np.maximum(share(split.memory.worst_part(cache.prompt_percentile), free), tail_s / allowed),

@@ -12,7 +12,6 @@ def test_a_pipeline_of_idle_engines_costs_something_and_leaves_nothing(tmp_path:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     cost = measure_pipeline_cost(96, torch.float32, tmp_path)
     assert 0 < cost.step_cpu_s < 1
-    assert 0 < cost.transfer_cpu_s_per_byte < 1e-6
     assert cost.row_cpu_s > 0
     assert 0 < cost.waiting_cores < 1
     assert min(cost.request_cpu_s, cost.hop_wait_s) >= 0

@@ -15,6 +15,7 @@ from control.planning.local_market import local_config, local_gpu
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from templates_lib.cost import chosen
 from templates_lib.cost.coefficients import load_coefficients
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.kernel_tables import FRAMEWORKS, NOT_INSTALLED, SYSTEMS, installed_release
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
@@ -61,7 +62,8 @@ def test_profiles_of_this_machine_stand_beside_the_estimate(tmp_path: Path, monk
     terms = dict.fromkeys(step_terms(NodeStep(*[np.array(1.0)] * 5), head=True), 1e-3)
     profile = NodeProfile(
         "abc", "2026-11-21", "a machine", "torch", "smollm2-135m-instruct", "fp32", local_config(machine).id, 0.2,
-        terms, ProfileErrors(5, 0.05, 0.2), PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.01),
+        terms, ProfileErrors(5, 0.05, 0.2), PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.01),
+        HandOffCost(1e-9, 1e-9),
     )  # fmt: skip
     stored = StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
     ProfileStore(tmp_path / "profiles").put(stored)

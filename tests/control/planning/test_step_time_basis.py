@@ -19,7 +19,7 @@ from templates_lib.values.slo import Slo
 from templates_lib.values.step_time_basis import StepTimeBasis
 from templates_lib.values.template import Software
 from tests.control.cli.test_plan_output import plan
-from tests.templates_lib.test_cost_measured import PIPELINE
+from tests.templates_lib.test_cost_measured import HAND_OFF, PIPELINE
 
 CONFIGS = ("H100:1/n100", "L40S:1/n25", "L4:1/n10")
 NODES = tuple(node_config_from_id(config) for config in CONFIGS)
@@ -60,7 +60,7 @@ def test_an_engine_that_nobody_measured_is_judged_by_the_one_it_is_estimated_fro
 def test_a_profile_is_judged_by_its_own_steps() -> None:
     profile = NodeProfile(
         "s", "2026-11-26", "a machine", "torch", MODEL.id, MODEL.dtype, "L4:1/n10", cpu_cores=1.0, step_terms_s={},
-        errors=ProfileErrors(9, 0.04, 0.2), pipeline=PIPELINE,
+        errors=ProfileErrors(9, 0.04, 0.2), pipeline=PIPELINE, hand_off=HAND_OFF,
     )  # fmt: skip
     found = bases("torch", profile)
     assert (found["L4"].source, found["L4"].tpot_error, found["L4"].judged_on) == ("measured", 0.04, "steps")

@@ -25,13 +25,13 @@ from templates_lib.values.snapshot import Snapshot
 from tests import factories as make
 from tests.control.planning.test_step_time_basis import CONFIGS, MODEL, recipe
 from tests.control.planning.worlds import KEEP_SPEC, NOON, world_of
-from tests.templates_lib.test_cost_measured import PIPELINE
+from tests.templates_lib.test_cost_measured import HAND_OFF, PIPELINE
 
 H100, L40S, L4 = CONFIGS
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 PROFILE = NodeProfile(
     "s", "2026-11-26", "a machine", "vllm", MODEL.id, MODEL.dtype, L4, cpu_cores=1.0, step_terms_s={},
-    errors=ProfileErrors(9, 0.04, 0.2), pipeline=PIPELINE,
+    errors=ProfileErrors(9, 0.04, 0.2), pipeline=PIPELINE, hand_off=HAND_OFF,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from control.planning.local_market import local_config, local_gpu
 from control.planning.world import read_world
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import local_subject
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
@@ -24,7 +25,8 @@ def stored(machine: LocalMachine, model: ModelSpec) -> StoredProfile:
     profile = NodeProfile(
         subject.fingerprint, "2026-11-21", subject.machine, "torch", model.id, model.dtype, local_config(machine).id,
         machine.cpu_cores, {name: seconds / machine.cpu_cores for name, seconds in CORE_S.items()},
-        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 3e-4, 1e-9, 0.01),
+        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 3e-4, 0.01),
+        HandOffCost(1e-9, 5e-10),
     )  # fmt: skip
     return StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
 

@@ -16,6 +16,7 @@ from control.planning.world import read_world
 from control.profiles.engine_home import NoEngineError
 from control.profiles.measurement_jobs import MeasurementJob, SweepError, run_jobs
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 from tests.conftest import VLLM_PYTHON
@@ -39,7 +40,7 @@ NOW = "2026-11-21T18:00:00+00:00"
 SANE = 0.6
 """Of the held-out steps, the median error may not exceed this on a machine that does other things too."""
 
-PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.01)
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.01)
 
 
 def quiet(what: str, done: int, total: int) -> None:
@@ -75,6 +76,7 @@ def test_a_damaged_profile_is_no_profile(tmp_path: Path) -> None:
         {"step": 1.0},
         ProfileErrors(1, 0.0, 0.0),
         PIPELINE,
+        HandOffCost(1e-9, 1e-9),
     )
     machine = DEFAULT_MACHINES[0]
     stored = StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())

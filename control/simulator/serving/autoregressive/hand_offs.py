@@ -90,5 +90,7 @@ def _end_s(w: World, source_row: int, target_row: int, s: int, pieces: int, now_
         size = _kept_bytes(w, source.model, first, end, tokens) / pieces
         from_ = w.nodes[source.node_at + w.seated[source_row, s]]
         to = w.nodes[target.node_at + w.seated[target_row, t]]
+        if to.compute_s > now_s:
+            to.links_s += size * w.limits[other.limit_at + w.seated[target_row, t]].take_s_per_byte
         end_s = max(end_s, transfer_end_s(from_, to, size, now_s))
     return float(end_s)

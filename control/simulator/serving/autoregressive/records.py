@@ -75,6 +75,9 @@ class Limit:
     hop_s_per_token: float
     quota_share: float
     period_s: float
+    send_s_per_token: float
+    """As `NodeModel`, of an instance that does prefill alone."""
+    take_s_per_byte: float
 
 
 class Table:

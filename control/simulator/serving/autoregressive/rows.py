@@ -1,12 +1,12 @@
 """Pipelines as the arrays of the kernel, each once however many instances run it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from control.simulator.serving.autoregressive.records import Limit, Pipeline, Stage, Table
-from control.timing.pipeline_model import NodeModel, PipelineModel
+from control.timing.pipeline_model import PipelineModel
 from control.timing.step_table import POINTS, ROW_POINTS, StepTable
 from policies.rows import Floats, Ints, Rows, table_of
 
@@ -53,7 +53,7 @@ def pipeline_rows(used: Sequence[PipelineModel]) -> PipelineRows:
         index={id(pipeline): row for row, pipeline in enumerate(pipelines)},
         pipelines=table_of(Pipeline, rows),
         stages=table_of(Stage, stages),
-        limits=table_of(Limit, [_limits(node, table_index) for node in nodes]),
+        limits=table_of(Limit, [row for pipeline in pipelines for row in _limits(pipeline, table_index)]),
         windows=np.array(windows, np.int64),
         kinds=np.array([np.pad(row, (0, most_layers + 1 - len(row))) for row in held], np.int64).reshape(
             -1, most_layers + 1
@@ -74,9 +74,12 @@ def _stage_rows(pipeline: PipelineModel) -> list[tuple[int, int]]:
     return rows
 
 
-def _limits(node: NodeModel, table_index: dict[int, int]) -> tuple[float, ...]:
-    held = node.batch_cap, node.chunk_tokens, node.kv_blocks, table_index[id(node.step)]
-    return *held, node.weight, node.hop_s, node.hop_s_per_token, node.quota_share, node.quota_period_s
+def _limits(pipeline: PipelineModel, table_index: dict[int, int]) -> Iterator[tuple[float, ...]]:
+    for stage in pipeline.stages:
+        for node in stage.nodes:
+            held = node.batch_cap, node.chunk_tokens, node.kv_blocks, table_index[id(node.step)]
+            times = node.hop_s, node.hop_s_per_token, node.quota_share, node.quota_period_s
+            yield *held, node.weight, *times, pipeline.send_s_per_token(stage, node), node.take_s_per_byte
 
 
 def _steady(table: StepTable) -> tuple[float, ...]:

@@ -2,7 +2,13 @@
 
 import math
 
-from control.simulator.serving.autoregressive.records import BODY_ROWS, DECODE_CONTEXT, HEAD_ROWS, PROMPT_CONTEXT
+from control.simulator.serving.autoregressive.records import (
+    BODY_ROWS,
+    DECODE_CONTEXT,
+    HEAD_ROWS,
+    PREFILL,
+    PROMPT_CONTEXT,
+)
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.world import World
 from control.timing.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
@@ -118,6 +124,10 @@ def pass_through(w: World, instance: int, now_s: float, use_interval_s: float) -
             cached = work.cached / requests if requests else 0.0
             table = limit.table
             body_s, head_s = step_seconds(w, table, prompts, context, requests, cached, work.sampled)
+            body_s += own.links_s
+            own.links_s = 0.0
+            if row.role == PREFILL:
+                body_s += prompts * limit.send_s_per_token
             part_s = body_s * w.tables[table].busy_share
             busy_s = part_s + head_s
             if w.tables[table].parts == 1:

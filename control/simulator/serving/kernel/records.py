@@ -141,6 +141,8 @@ class Node:
     """Period of its quota in which it computed last."""
     spent_s: float
     """Processor time in that."""
+    links_s: float
+    """What its next step takes longer for KV caches that came while it computed."""
     free_blocks: int
     pending: int
     """Prompt tokens in lanes that are not computed yet."""

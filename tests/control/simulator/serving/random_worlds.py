@@ -134,6 +134,8 @@ def _node(dice: np.random.Generator, *, is_tight: bool) -> NodeModel:
         hand_off_bytes_per_s=float(dice.uniform(1e6, 1e8)),
         quota_share=float(dice.choice([1, 1, 0.3])),
         quota_period_s=0.01,
+        send_s_per_byte=float(dice.choice([0, 1e-8])),
+        take_s_per_byte=float(dice.choice([0, 1e-8])),
     )
 
 

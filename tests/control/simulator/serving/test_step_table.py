@@ -6,6 +6,7 @@ import pytest
 from bench.stepping.clocks import seconds_of
 from control.timing.step_table import StepTable, step_table
 from templates_lib.cost.estimated import estimated_cost_model
+from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
@@ -70,7 +71,8 @@ def test_tables_of_a_measured_profile_are_right() -> None:
         0.5,
         {name: 1e-4 / (1 + place) ** 2 for place, name in enumerate(terms)},
         ProfileErrors(10, 0.01, 0.02),
-        PipelineCost(1e-3, 1e-5, 2e-5, 1e-3, 1e-9, 0.01),
+        PipelineCost(1e-3, 1e-5, 2e-5, 1e-3, 0.01),
+        HandOffCost(1e-9, 1e-9),
     )
     measured = MeasuredCostModel("vllm", [profile], ESTIMATED)
     for layers, head in ((4, False), (20, True)):
