@@ -7,7 +7,7 @@ IAC_VENV ?= .venv-iac
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: up plan install clouds web wheel vllm-env skypilot-env locks terraform-provider iac-env check test test-slow
+.PHONY: up plan install clouds web wheel vllm-env skypilot-env locks terraform-provider iac-env docs check test test-slow
 
 up: $(VENV)/.installed-up web  ## serve a small model from this machine
 	$(BIN)/medley up
@@ -125,6 +125,9 @@ $(IAC_VENV)/.installed-iac: Makefile
 		cdktf-cdktf-provider-aws==21.22.1 cdktf-cdktf-provider-google==16.12.1 cdktf-cdktf-provider-random==12.0.1
 	touch $@
 
+docs: $(VENV)/.installed-dev  ## the documentation site, in build/site; links that lead nowhere fail it
+	NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --quiet --strict
+
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -132,7 +135,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 # Two at a time, a file each (tests/conftest.py): most tests wait for processes. One thread of torch each, as nodes have.
-test: check web
+test: check web docs
 	$(compile)  # once, not in each process that tests start
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 

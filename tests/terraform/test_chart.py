@@ -173,7 +173,8 @@ OTHER: dict[str, Any] = {
     "clouds__existingSecret": "runpod", "clouds__skypilot": {"gcp": {"vpc_name": "other"}},
     "nodeCidrs": ["10.98.0.0/16"], "api__replicas": 3, "api__hostname": "other.example.com",
     "api__proxies": "10.97.0.0/16", "api__serviceAccountAnnotations": {"a": "b"},
-    "gateway__replicas": 4, "gateway__hostname": "else.example.com", "reconcile__address": "10.1.2.3",
+    "gateway__replicas": 4, "gateway__maxReplicas": 9, "gateway__hostname": "else.example.com",
+    "reconcile__address": "10.1.2.3",
     "reconcile__reachS": 240, "reconcile__service__type": "NodePort", "reconcile__service__annotations": {"c": "d"},
     "reconcile__serviceAccountAnnotations": {"e": "f"}, "reconcile__state__storageClass": "fast",
     "reconcile__state__size": "31Gi", "shared__existingClaim": "mine", "shared__storageClass": "nfs",
@@ -207,6 +208,24 @@ def test_every_value_that_can_be_set_is_heard(rendered: dict[str, Any], tmp_path
     command = [IAC_VENV / "bin" / "kubernetes-validate", "--strict", "-k", KUBERNETES, file]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_gateways_grow_where_they_may_and_the_api_asks_all_that_there_can_be(
+    objects: dict[tuple[str, str], Any],
+) -> None:
+    assert not [kind for kind, _ in objects if kind == "HorizontalPodAutoscaler"]
+    made, less = helm(changed(gateway__maxReplicas=5), changed(gateway__replicas=3, gateway__maxReplicas=2))
+    found = {}
+    for name, text in made["rendered"].items():
+        if name.endswith(".yaml"):
+            found |= {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text) if one}
+    scaler = found["HorizontalPodAutoscaler", "medley-gateway"]["spec"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 5)
+    assert scaler["scaleTargetRef"]["kind"] == "StatefulSet"
+    assert "replicas" not in found["StatefulSet", "medley-gateway"]["spec"], "an upgrade would set them back"
+    (api,) = found["Deployment", "medley-api"]["spec"]["template"]["spec"]["containers"]
+    assert sum(argument.startswith("--gateway=") for argument in api["args"]) == 5
+    assert "maxReplicas: 3" in "\n".join(less["rendered"].values())
 
 
 def test_what_may_be_left_out_and_added_renders() -> None:
