@@ -25,6 +25,8 @@ class Up:
     """Serves the fleet of `spec`, which may be written first."""
 
     home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    """Beside that of every `medley`."""
     lines: list[str] = field(default_factory=list)
     url: str = ""
     key: str = ""
@@ -41,7 +43,7 @@ class Up:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment(self.home),
+            env=environment(self.home) | self.environment,
         )
 
         def read() -> None:
