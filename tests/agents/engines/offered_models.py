@@ -54,7 +54,7 @@ def tiny_config(model: str, head_dim: int = HEAD_DIM) -> dict[str, Any]:
     sizes = {
         "num_hidden_layers": LAYERS,
         "hidden_size": 128 if head_dim == HEAD_DIM and 128 % heads == 0 else head_dim * heads,
-        "intermediate_size": 64,
+        "intermediate_size": 128,  # a quarter of it is a block of MXFP4
         "num_attention_heads": heads,
         "num_key_value_heads": KV_HEADS,
         "head_dim": head_dim,

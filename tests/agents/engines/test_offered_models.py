@@ -66,6 +66,8 @@ def splits_of(*gpus: int) -> list[tuple[str, Parallel]]:
 
 
 FEW = splits_of(1, 2)
+OF_FOUR = [each for each in splits_of(4) if each not in FEW]
+TRIED = [*FEW, *(pytest.param(*each, marks=pytest.mark.slow) for each in OF_FOUR)]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +88,7 @@ def test_every_model_of_a_format_and_phase_that_is_offered_is_tried() -> None:
         assert phase in (Phase.PREFILL, Phase.DECODE, Phase.AGGREGATED)
 
 
-@pytest.mark.parametrize(("name", "parallel"), FEW, ids=str)
+@pytest.mark.parametrize(("name", "parallel"), TRIED, ids=str)
 def test_every_split_and_phase_gives_the_tokens_of_transformers(tiny: Tiny, name: str, parallel: Parallel) -> None:
     folder, model = tiny(name)
     checkpoint = open_checkpoint(folder)
