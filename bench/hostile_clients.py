@@ -66,7 +66,7 @@ class Hostile:
 
     async def almost(self) -> None:
         """Sends as much as a body may have, of one text that is no prompt for any model here."""
-        size = 7 << 20
+        size = 2 << 20
         body = b'{"model": "echo", "prompt": "' + b"x" * size + b'", "max_tokens": 1}'
         await self._sent(self.head(len(body)) + body, 0)
 

@@ -39,6 +39,7 @@ from control.gateway.tokenizing import detokenize, tokenize
 _log = logging.getLogger(__name__)
 
 _CLIENT_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
+_EMBEDDINGS = "/v1/embeddings"
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -73,7 +74,7 @@ class GatewayApp:
             "/v1/completions": self._complete,
             "/v1/chat/completions": self._chat,
             "/v1/responses": self._respond,
-            "/v1/embeddings": self._embed,
+            _EMBEDDINGS: self._embed,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
         }
@@ -177,8 +178,12 @@ class GatewayApp:
         await self._say(exchange, 200, await detokenize(body, self._dispatcher.models))
 
     async def _body(self, exchange: HttpExchange, scope: Scope) -> bytes:
-        takes_media = any(model.reading is not None for model in self._dispatcher.models.values())
-        most = self.settings.max_media_body_bytes if takes_media else self.settings.max_body_bytes
+        models = self._dispatcher.models.values()
+        most = self.settings.body_limit(max((model.served.context_tokens for model in models), default=0))
+        if scope["path"] == _EMBEDDINGS:
+            most = self.settings.max_body_bytes
+        if any(model.reading is not None for model in models):
+            most = self.settings.max_media_body_bytes
         return await read_all(scope, exchange.receive, most, self.settings.body_timeout_s, exchange.body)
 
     async def _models(self, exchange: HttpExchange, _scope: Scope) -> None:

@@ -11,7 +11,13 @@ from templates_lib.media.wav_header import AudioLimits
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     max_body_bytes: int = 8 << 20
-    """A context of 1 Mi tokens is about 4 MB of text."""
+    """A context of 1 Mi tokens is about 4 MB of text. Texts to embed, of which a body may have thousands, have as much
+    whatever the contexts."""
+    body_bytes: int = 2 << 20
+    """Of a body beside its prompt: tools, schemas, more prompts, and what JSON adds."""
+    body_bytes_per_token: int = 32
+    """Of the longest context that is served: six times what text takes, as JSON may have six letters for one. To read a
+    body takes milliseconds a megabyte, in which nobody else is served."""
     max_media_body_bytes: int = 50 << 20
     """The same while some model takes pictures or sounds: base64 is a third longer than what it stands for."""
     images: ImageLimits = field(default_factory=ImageLimits)
@@ -52,6 +58,10 @@ class GatewaySettings:
     table_poll_s: float = 0.5
     """How often the files of the routing table and of the key are looked at."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)
+
+    def body_limit(self, context_tokens: int) -> int:
+        """Bytes of a body while the longest context of what is served has so many tokens."""
+        return min(self.max_body_bytes, self.body_bytes + self.body_bytes_per_token * context_tokens)
 
     @property
     def http(self) -> HttpLimits:
