@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from templates_lib.graphs.families.idefics3 import idefics3
-from templates_lib.graphs.families.internvl import internvl, nvlm_d
+from templates_lib.graphs.families.internvl import internvl, internvl_hf, nvlm_d
 from templates_lib.graphs.families.llama_vision import llama_vision
 from templates_lib.graphs.families.llava_onevision import llava_onevision
 from templates_lib.graphs.families.qwen3_omni import qwen3_omni
@@ -20,6 +20,7 @@ Reader = Callable[[Fields, str, str], ModelGraph]
 
 READERS: dict[str, Reader] = {
     "qwen2_5_vl": qwen2_5_vl,
+    "internvl": internvl_hf,
     "internvl_chat": internvl,
     "NVLM_D": nvlm_d,
     "mllama": llama_vision,

@@ -17,6 +17,7 @@ class AspectTiles:
     tokens_per_tile: int
     with_whole: bool = True
     """A picture of more than one tile is seen as a whole, too."""
+    around: int = AROUND
 
     def layout(self, width: int, height: int) -> ImageLayout:
         """See `ImageRule`. Of grids that are as near, the one with more tiles, as long as the picture has pixels for
@@ -27,7 +28,7 @@ class AspectTiles:
         tiles = rows * columns
         tiles += 1 if self.with_whole and tiles > 1 else 0
         tokens = tiles * self.tokens_per_tile
-        return ImageLayout(columns * self.tile, rows * self.tile, rows, columns, tiles, tokens, tokens + AROUND)
+        return ImageLayout(columns * self.tile, rows * self.tile, rows, columns, tiles, tokens, tokens + self.around)
 
     def _grid(self, width: int, height: int) -> tuple[int, int]:
         shape, area, nearest, chosen = width / height, width * height, float("inf"), (1, 1)

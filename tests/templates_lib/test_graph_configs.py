@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
+from transformers import InternVLForConditionalGeneration
 
 from templates_lib.graphs.catalogue import graph_facts, graph_names, load_graph
 from templates_lib.graphs.component import ComponentKind
+from templates_lib.graphs.media_tokens import image_layout
 from templates_lib.graphs.read import graph_from_config
 from templates_lib.graphs.request_type import possible_types
 from templates_lib.models.config_fields import UnsupportedModelError
+from tests.agents.engines.components.tiny_graphs import INTERNVL
 
 COUNTED = {
     "qwen2.5-vl-32b": {"vision": 688_841_984},
@@ -65,6 +69,32 @@ def test_components_have_as_many_weights_as_the_real_modules(name: str) -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_whole_models_have_as_many_weights_as_published(name: str) -> None:
     assert load_graph(name).weight_bytes / 2 == pytest.approx(PUBLISHED[name], rel=0.005)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_a_config_in_the_form_of_transformers_is_of_the_same_network(pooled: bool) -> None:
+    config = copy.deepcopy(INTERNVL)
+    config.vision_config.use_mean_pooling = pooled
+    with torch.device("meta"):
+        model = InternVLForConditionalGeneration(config).model
+    graph = graph_from_config(config.to_dict(), "tiny", "r")
+    parts = (model.vision_tower, model.multi_modal_projector)
+    parameters = sum(each.numel() for part in parts for each in part.parameters())
+    assert graph.component("vision").weight_bytes / 2 == pytest.approx(parameters, rel=0.007)
+
+
+@pytest.mark.parametrize(
+    ("look", "tiles", "tokens"),
+    [
+        (None, 3, 14),
+        ({"max_patches": 1}, 1, 6),
+        ({"crop_to_patches": False, "tokens_around": 0}, 1, 4),
+    ],
+)
+def test_pictures_of_a_config_in_the_form_of_transformers(look: dict[str, Any] | None, tiles: int, tokens: int) -> None:
+    config = INTERNVL.to_dict() | ({} if look is None else {"preprocessor_config": look})
+    layout = image_layout(graph_from_config(config, "tiny", "r"), 56, 28)
+    assert (layout.tiles, layout.prompt_tokens) == (tiles, tokens)
 
 
 def test_the_image_model_has_a_denoiser_of_twenty_billion_weights() -> None:

@@ -1,8 +1,12 @@
-"""InternVL 2.5 and 3, NVLM-D: a vision transformer over tiles of an image, a projector, and a text decoder."""
+"""InternVL 2.5 and 3, NVLM-D: a vision transformer over tiles of an image, a projector, and a text decoder.
+
+Configs are of two forms: the publisher's own (`internvl_chat`), and that of transformers (`internvl`, models named
+`-hf`), which has other names for the same."""
 
 from templates_lib.graphs.component import Component
 from templates_lib.graphs.families.parts import (
     MOST_LAYERS,
+    PREPROCESSOR,
     WIDEST,
     decoder_model,
     heads_of,
@@ -13,7 +17,7 @@ from templates_lib.graphs.families.parts import (
 from templates_lib.graphs.families.qwen_vl import LANGUAGE, VISION
 from templates_lib.graphs.model_graph import GraphEdge, ModelGraph
 from templates_lib.graphs.network import Network, Product, Stack
-from templates_lib.media.aspect_tiles import AspectTiles
+from templates_lib.media.aspect_tiles import AROUND, AspectTiles
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 from templates_lib.models.model_spec import ModelSpec
 
@@ -28,6 +32,26 @@ def internvl(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A00
 def nvlm_d(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A002
     """NVLM-D: spare heads, and a projector as wide inside as the decoder's feed-forward blocks, without biases."""
     return _graph(fields, id, revision, is_nvlm=True)
+
+
+def internvl_hf(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A002
+    """How pictures are cut stands in the preprocessor_config.json beside it, if it does."""
+    model = decoder_model(fields.part("text_config"), id, revision)
+    vision = _vision(fields, _renamed(fields.part("vision_config")), model, is_nvlm=False)
+    edge = GraphEdge(VISION, LANGUAGE, model.hidden_size, required=False)
+    return ModelGraph(id, revision, (vision, text_decoder(LANGUAGE, model)), (edge,))
+
+
+def _renamed(fields: Fields) -> Fields:
+    names = {"qk_normalization": "use_qk_norm", "qkv_bias": "attention_bias"}
+    raw = fields.raw | {own: fields.flag(theirs, default=False) for own, theirs in names.items()}
+    for key in ("image_size", "patch_size"):
+        if isinstance(raw.get(key), list):
+            sides = fields.integers(key, limit=2)
+            if len(set(sides)) != 1:
+                raise UnsupportedModelError(f"{fields.prefix}{key}", "only squares are known")
+            raw[key] = sides[0]
+    return Fields(raw, fields.prefix)
 
 
 def _graph(fields: Fields, id: str, revision: str, *, is_nvlm: bool) -> ModelGraph:  # noqa: A002
@@ -68,8 +92,22 @@ def _vision(root: Fields, fields: Fields, model: ModelSpec, *, is_nvlm: bool) ->
 
 
 def _tiles(root: Fields, tile: int, tokens: int) -> AspectTiles:
+    if root.table("text_config") is not None:
+        return _tiles_hf(root, tile, tokens)
     if not root.flag("dynamic_image_size", default=True):
         return AspectTiles(tile, 1, 1, tokens)
     most = root.integer("max_dynamic_patch", 12, low=1, high=256)
     fewest = root.integer("min_dynamic_patch", 1, low=1, high=most)
     return AspectTiles(tile, fewest, most, tokens, with_whole=root.flag("use_thumbnail", default=True))
+
+
+def _tiles_hf(root: Fields, tile: int, tokens: int) -> AspectTiles:
+    """As `InternVLProcessor` has them cut. `tokens_around`, a key of ours, is for models whose prompts have nothing
+    around a picture."""
+    said = root.table(PREPROCESSOR)
+    look = Fields({} if said is None else said, f"{PREPROCESSOR}.")
+    around = look.integer("tokens_around", AROUND, 0, 16)
+    if not look.flag("crop_to_patches", default=True):
+        return AspectTiles(tile, 1, 1, tokens, around=around)
+    most = look.integer("max_patches", 12, 1, 256)
+    return AspectTiles(tile, look.integer("min_patches", 1, 1, most), most, tokens, around=around)
