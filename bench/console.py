@@ -29,7 +29,7 @@ from control.db.embedded import embedded_server
 PAINT_BAR_MS, INTERACTION_BAR_MS = 1500.0, 100.0
 PAGES = {
     "overview": "/", "fleet": "/fleet", "plan": "/plans", "what-if": "/what-if", "market": "/market",
-    "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
+    "apps": "/apps", "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
 }  # fmt: skip
 BELOW = {
     "plan-why": ("plan", "What would save money"),

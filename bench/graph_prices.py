@@ -7,7 +7,7 @@ The sixteen set-ups of the paper's evaluation: InternVL3 38B and Qwen2.5-VL 32B 
 and ServeGen's images, Qwen2.5-Omni and Qwen3-Omni on 8 and 16 GPUs, Qwen-Image with two lengths of prompts. Of each,
 what the paper's planner serves on its GPUs (8, or 16 for both Omni models' second) by estimated times is planned over
 the dated offers of AWS, on demand: on A100s alone, and on whatever is sold. No objective binds. A plan is looked for in
-a minute, and counts as it is where a cheaper one could be found in more.
+twenty seconds, and counts as it is where a cheaper one could be found in more.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from templates_lib.values.settings import Settings, WorkLimits
 
 CLOUDS = "{cloud: aws, regions: [us-east-1, us-east-2, us-west-2]}"
 PAPER_GPU, NODE_GPUS = "A100-80", 8
-AS_PAPER = Settings(utilisation_cap=1.0, startup_minutes=0.0, limits=WorkLimits(wall_clock_s=60.0))
+AS_PAPER = Settings(utilisation_cap=1.0, startup_minutes=0.0, limits=WorkLimits(wall_clock_s=20.0))
 NOON = "2026-11-27T12:00:00+00:00"
 IMAGE, TEXT = "image-text-to-text", "text-to-text"
 # (workload, images/request, tokens of an image in InternVL3 (tiles of 256), in Qwen2.5-VL (28 by 28 pixels), in, out)

@@ -8,6 +8,7 @@ from sqlalchemy import insert
 
 from bench.console_world.specs import AGENTS, ASSISTANTS, PROMISING, SERVED
 from control.access.role import Role
+from control.access.use_limits import UseLimits
 from control.alerts.watch import AlertWatch
 from control.db.alerts import PostgresAlerts
 from control.db.api_tokens import PostgresApiTokens
@@ -67,7 +68,7 @@ def fill_past(
     people = (("ci", Role.OPERATOR, 30), ("grafana", Role.VIEWER, None), ("chat front end", Role.CLIENT, None))
     for name, role, days in people:
         tokens.create(name, role, now - timedelta(days=20), None if days is None else now + timedelta(days=days))
-    tokens.create("partner", Role.CLIENT, now - timedelta(days=4), None, "search", 600, 250_000)
+    tokens.create("partner", Role.CLIENT, now - timedelta(days=4), None, "search", UseLimits(600, 250_000))
     left, _ = tokens.create("ben, who left", Role.ADMIN, now - timedelta(days=50))
     tokens.revoke(left.id, now - timedelta(days=3))
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-ASSISTANTS, AGENTS, IDLE = "assistants", "search-agents", "nightly-batch"
+ASSISTANTS, AGENTS, IDLE, PICTURES = "assistants", "search-agents", "nightly-batch", "pictures"
 PROMISING = "phi-4-14b"
 """Model of `assistants` that promises a percentile of its objectives."""
 SIMULATED = 0.1
@@ -60,3 +60,13 @@ def idle() -> dict[str, Any]:
     """Registered, and nothing of it was ever planned."""
     models = [_model("gpt-oss-20b", 3000, 100, "azure-code", 0.1)]
     return _fleet(IDLE, models, [{"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L4"]}], n_max=3)
+
+
+def pictures() -> dict[str, Any]:
+    """An any-to-any model, which is planned and not served."""
+    slo = {"ttft_ms": 4000, "tpot_ms": 60}
+    shares = {"image-text-to-text": 0.7, "text-to-text": 0.3}
+    types = [{"type": name, "share": share, "slo": slo} for name, share in shares.items()]
+    app = {"name": "vl", "graph": "qwen2.5-vl-7b", "request_types": types, "demand": {"requests_per_s": 30}}
+    clouds = [{"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L40S", "L4"], "counts": [1]}]
+    return _fleet(PICTURES, [], clouds, n_max=1) | {"apps": [app]}

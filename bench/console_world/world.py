@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.console_world.market import fill_market, rented, sold_out
 from bench.console_world.past import fill_past, fill_projects
 from bench.console_world.running import Launches, change_demand, planned, put_fleet
-from bench.console_world.specs import AGENTS, ASSISTANTS, SIMULATED, agents, assistants, idle
+from bench.console_world.specs import AGENTS, ASSISTANTS, PICTURES, SIMULATED, agents, assistants, idle, pictures
 from control.access.role import Role
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
@@ -35,6 +35,8 @@ def fill_console_world(database: Database, home: Path, now: datetime, scale: flo
     put_fleet(database, assistants(scale), "support", FleetMode.APPROVE, now - timedelta(days=9))
     put_fleet(database, agents(scale), "search", FleetMode.AUTO, now - timedelta(days=9))
     put_fleet(database, idle(), "default", FleetMode.OBSERVE, now - timedelta(days=2))
+    put_fleet(database, pictures(), "default", FleetMode.OBSERVE, now - timedelta(days=2))
+    planned(database, PICTURES, home, now - timedelta(minutes=11), baselines=False)
     launches, fleets, plans = Launches(rng), PostgresFleets(database), PostgresPlans(database)
     accepted = []
     count = 0

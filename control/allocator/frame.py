@@ -267,6 +267,8 @@ class FrameBuilder:
 
     def _share_rows(self, unmet: list[int]) -> None:
         guardrails = self._settings.guardrails
+        if guardrails.max_spot_share >= 1.0 and guardrails.max_zone_share >= 1.0:  # hops are many
+            return
         spot = self._supply.is_spot
         for k, name in enumerate(self._names):
             loads = ((h, sum(s for at, _, s in hop.load if at == k)) for h, hop in enumerate(self._routing.hops))

@@ -1,5 +1,6 @@
 """Models that requests of a simulation are for: those of a fleet, or of a recorded snapshot."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
@@ -7,7 +8,9 @@ from control.planning.recording import Recording
 from control.simulator.result import SimulatedModel
 from control.simulator.serving.plan_timeline import RecipeStations
 from templates_lib.apps.app import serving_id
+from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.graphs.request_type import due_of
 from templates_lib.values.slo import Slo
 from templates_lib.values.work import Leg, Phase, Route, Unit
 
@@ -31,12 +34,26 @@ def recorded_models(recording: Recording) -> tuple[SimulatedModel, ...]:
         routes = [route for route in recording.snapshot.routes if (route.app, route.request_type) == of_it]
         if not routes:
             raise ValueError(f"demand {demand.key} has no route: add one to the snapshot's `routes`")
+        if demand.app in stations.works:
+            found.append(_app_model(stations.works[demand.app], demand.request_type, routes))
+            continue
         legs = [leg for route in routes for leg in route.legs]
         shapes = [stations.text[leg.work_class].shape for leg in legs if leg.work_class in stations.text]
         slo = max((_objective(route, stations) for route in routes), key=lambda slo: slo.ttft_ms)
         units = {leg.work_class: _units(leg, stations) for leg in legs}
         found.append(SimulatedModel(serving_id(*of_it), slo, units, shapes[0] if shapes else None))
     return tuple(found)
+
+
+def _app_model(work: AppWork, request_type: str, routes: Sequence[Route]) -> SimulatedModel:
+    """Return a request type of an any-to-any model: its objectives add up to when the whole answer is due."""
+    kind = next(kind for kind in work.app.types if kind.name == request_type)
+    due = due_of(work.app.graph, kind)
+    slo = Slo(1000 * (due.first_s + due.rest_s), inf)
+    if kind.objective is not None and kind.objective.percentile:
+        slo = replace(slo, percentile=kind.objective.percentile)
+    units = {leg.work_class: (leg.units_per_request, 0.0, 0.0) for route in routes for leg in route.legs}
+    return SimulatedModel(serving_id(work.app.name, request_type), slo, units, None)
 
 
 def _units(leg: Leg, stations: RecipeStations) -> tuple[float, float, float]:

@@ -177,7 +177,10 @@ def _simulated_world(spec: Path) -> World:
     world = read_world(spec)
     if world.fleet.graph_apps:
         names = ", ".join(app.name for app in world.fleet.graph_apps)
-        raise ValueError(f"{spec}: has apps ({names}), which are planned, and not simulated yet: take them out")
+        text = (
+            "which are simulated by one plan: record it with `medley plan --save-snapshot`, and name that as `snapshot`"
+        )
+        raise ValueError(f"{spec}: has apps ({names}), {text}")
     return world
 
 

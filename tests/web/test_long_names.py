@@ -32,8 +32,9 @@ def lengthened(value: Any, name: str = "") -> Any:
 
 
 def answer(route: Route) -> None:
-    # Fleets are asked for by their names, and who is signed in decides what may be done.
-    if route.request.url.partition("/api/v1/")[2] == "session" or "/api/v1/fleets" in route.request.url:
+    # Fleets and apps are asked for by their names, and who is signed in decides what may be done.
+    asked = route.request.url.partition("/api/v1/")[2]
+    if asked == "session" or asked.startswith(("fleets", "apps")):
         route.continue_()
         return
     with suppress(Error):  # who goes to the next page waits for no answer
@@ -50,7 +51,7 @@ def test_no_name_makes_a_page_wider_than_its_window(look: Look, console: Console
     wide = {}
     for path in (*PATHS, f"/fleet/{instance}", f"/fleet/{instance}?tab=history"):
         watched.go(path)
-        if path not in ("/what-if", "/templates"):  # which name fleets and configurations only
+        if path not in ("/what-if", "/templates", "/apps"):  # which name fleets, apps and configurations only
             page.locator(f"text={LONG[:40]}").first.wait_for(state="attached")
         if (found := page.evaluate("document.documentElement.scrollWidth")) > width:
             wide[path] = found

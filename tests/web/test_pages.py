@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.console_world.specs import ASSISTANTS, PROMISING
+from bench.console_world.specs import ASSISTANTS, PICTURES, PROMISING
 from control.access.role import Role
 from tests.web.conftest import Console
 from tests.web.watched import Watched
 
 pytestmark = pytest.mark.needs("chromium")
-PATHS = ("/", "/fleet", "/plans", "/what-if", "/market", "/templates", "/cost", "/events", "/tokens")
+PATHS = ("/", "/fleet", "/apps", "/plans", "/what-if", "/market", "/templates", "/cost", "/events", "/tokens")
 Look = Callable[..., Watched]
 
 
@@ -96,6 +96,19 @@ def test_a_template_is_opened_from_the_front_and_by_its_address(look: Look, cons
     again.page.get_by_role("dialog").get_by_text("Layers 0").first.wait_for()
     again.page.keyboard.press("Escape")
     again.page.get_by_role("dialog").wait_for(state="detached")
+
+
+def test_an_app_is_drawn_with_what_its_components_carry_and_cost(look: Look, console: Console) -> None:
+    page = look(f"/apps/{PICTURES}/vl").page
+    planned = console.api(f"/fleets/{PICTURES}/apps/vl")["planned"]
+    drawn = page.get_by_role("region", name="Graph").locator("svg")
+    assert drawn.locator("text.name").all_text_contents() == [each["component"] for each in planned["components"]]
+    rows = page.get_by_role("region", name="Components").locator("tbody tr").all()
+    for row, each in zip(rows, planned["components"], strict=True):
+        shown = [float(value.get_attribute("value") or "nan") for value in row.locator("data").all()][1:]
+        told = ("requests_per_s", "load", "executors", "usd_per_hour", "shared_usd_per_hour")
+        assert shown == pytest.approx([each[name] for name in told])
+    assert planned["usd_per_hour"] > 0
 
 
 def test_events_are_found_by_their_subject(look: Look, console: Console) -> None:

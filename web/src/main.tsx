@@ -9,6 +9,7 @@ import "@/style/plans.css";
 import "@/style/what-if.css";
 import "@/style/market.css";
 import "@/style/templates.css";
+import "@/style/apps.css";
 import "@/style/cost.css";
 import "@/style/events.css";
 import "@/style/access.css";

@@ -43,7 +43,7 @@ class ShownApp(BaseModel):
         description="`in_force`: its fleet is held to that plan; `planned`: it is the newest, and nobody has accepted "
         "one; `unplanned`: there is none."
     )
-    served: PlannedApp
+    planned: PlannedApp
 
 
 @router.get("/apps", responses=problems())
@@ -74,10 +74,10 @@ def get_app(fleet: PathName, app: PathName, services: ServicesOf) -> ShownApp:
     newest = PostgresPlanList(services.database).page(1, None, fleet)
     name = accepted or (newest[0].id if newest else "")
     if not name:
-        return ShownApp(fleet=fleet, plan=None, state="unplanned", served=planned_app(made))
+        return ShownApp(fleet=fleet, plan=None, state="unplanned", planned=planned_app(made))
     plan = plans.load(name)
-    served = planned_app(made, plan, plans.snapshot(plan.snapshot_version))
-    return ShownApp(fleet=fleet, plan=name, state="in_force" if accepted else "planned", served=served)
+    planned = planned_app(made, plan, plans.snapshot(plan.snapshot_version))
+    return ShownApp(fleet=fleet, plan=name, state="in_force" if accepted else "planned", planned=planned)
 
 
 def _apps(database: Database, record: FleetRecord) -> tuple[PublishedApp, ...]:

@@ -6,15 +6,18 @@ from agents.messages.to_scheduler import LEGS, Leg
 from control.diff.target import Target, targets
 from control.fleet.routing import members_of, routed_route, work_of
 from control.hub.gang import placed_gang
-from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
+from control.planning.graph_sources import executor_source
+from control.planning.recipe import ExecutorRecipe, ListedRecipe, PipelineRecipe, Recipe
 from control.simulator.serving.batch_model import BatchModel, station_of
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
+from control.simulator.serving.graph_stations import executor_lives, routed_app
 from control.simulator.serving.zoneless_flows import anywhere
 from control.timing.pipeline_model import PipelineModel
 from control.timing.prompt_times import prompt_times
 from control.timing.text_pipelines import TextPipelines
 from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from templates_lib.apps.app import serving_id
+from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.sources.placement_kinds import executors_of, unit_of
@@ -24,7 +27,8 @@ from templates_lib.values.work import Phase, Route, WorkClass
 
 class RecipeStations:
     """Stations that serve the work of a recipe's templates: pipelines of text, in step times that are measured where
-    there is a profile and else estimated, and stations of batches, with the capacity that is listed."""
+    there is a profile and else estimated, stations of batches, with the capacity that is listed, and executors of
+    any-to-any models, in estimated times."""
 
     def __init__(self, recipe: Recipe, routes: Iterable[Route]) -> None:
         """`routes`: those that requests may take. Raises ValueError for one that no source of the recipe serves."""
@@ -32,6 +36,8 @@ class RecipeStations:
         self.classes: dict[str, WorkClass] = {}
         self.text: dict[str, ServedModel] = {}
         """By work class."""
+        self.works: dict[str, AppWork] = {}
+        """By any-to-any model."""
         self._pipelines: dict[str, TextPipelines] = {}
         """By text model."""
         self._listed: dict[str, ListedTemplate] = {}
@@ -46,6 +52,10 @@ class RecipeStations:
                     self.classes |= {each.id: each for each in served.work_classes()}
                     self.text |= {each.id: served for each in served.work_classes()}
                     self._pipelines[served.name] = pipelines
+            elif isinstance(source, ExecutorRecipe):
+                for work in executor_source(source).works:
+                    self.classes |= {each.id: each for each in work.classes}
+                    self.works[work.app.name] = work
 
         for route in self._routes:
             if lacking := sorted({leg.work_class for leg in route.legs} - self.classes.keys()):
@@ -57,6 +67,9 @@ class RecipeStations:
         there for ever. Raises ValueError for what cannot be simulated."""
         if unknown := sorted(wanted.units_per_s.keys() - self.classes.keys()):
             raise self._refusal(wanted, f"no source of the recipe serves {', '.join(unknown)}")
+        if wanted.model in self.works:
+            yield from executor_lives(name, wanted, self.works[wanted.model])
+            return
         executors = executors_of(wanted.template)
         if executors is None and wanted.template.id in self._listed:  # of another system: its capacity is all we know
             units = {of: rate for of, rate in wanted.units_per_s.items() if rate > 0}
@@ -84,9 +97,11 @@ class RecipeStations:
             yield InstanceLife(member.id, app, leg, member.zone, station, usd_per_hour=usd, units_per_s=rates)
 
     def routed(self, lives: Iterable[InstanceLife], plan: Plan, dispatch: str) -> tuple[RoutedModel, ...]:
-        """Return the routing table of a plan whose instances are all there: a model for each request type."""
+        """Return the routing table of a plan whose instances are all there: a model for each request type. `dispatch`:
+        of all but any-to-any models, which have their own."""
         units, models = {each.id: each.unit for each in self.classes.values()}, dict[str, list[RoutedRoute]]()
-        for route in self._routes:
+        lives = tuple(lives)
+        for route in (route for route in self._routes if route.app not in self.works):
             of_type = models.setdefault(serving_id(route.app, route.request_type), [])
             of_type.append(routed_route(route, units, plan.flows))
         objectives = {served.name: served.slo for served in self.text.values()}
@@ -96,6 +111,8 @@ class RecipeStations:
             own = tuple(member for member in members if not classes.isdisjoint(member.units_per_s))
             model = RoutedModel(app, tuple(routes), own, dispatch, objectives.get(app))
             found.append(anywhere(model, plan.flows))
+        for work in self.works.values():
+            found += routed_app(work, lives, plan, self._routes)
         return tuple(found)
 
     @property

@@ -53,13 +53,13 @@ def test_an_app_is_shown_by_its_graph_its_newest_plan_and_the_one_in_force(
 ) -> None:
     path = f"/fleets/{fleet}/apps/vl"
     bare = viewer.get(path).json()
-    assert (bare["state"], bare["plan"], bare["served"]["usd_per_hour"]) == ("unplanned", None, 0.0)
-    assert [each["component"] for each in bare["served"]["graph"]["components"]] == ["vision", "language"]
+    assert (bare["state"], bare["plan"], bare["planned"]["usd_per_hour"]) == ("unplanned", None, 0.0)
+    assert [each["component"] for each in bare["planned"]["graph"]["components"]] == ["vision", "language"]
     name = keep_plan(database, fleet)
     planned = viewer.get(path).json()
     assert (planned["state"], planned["plan"]) == ("planned", name)
-    assert [each["load"] for each in planned["served"]["components"]] == [0.75, 0.75]
-    assert [each["shared_usd_per_hour"] for each in planned["served"]["components"]] == [6.0, 6.0]
+    assert [each["load"] for each in planned["planned"]["components"]] == [0.75, 0.75]
+    assert [each["shared_usd_per_hour"] for each in planned["planned"]["components"]] == [6.0, 6.0]
     fleets = PostgresFleets(database)
     fleets.accept(fleets.target(fleet), name, "test", "a test", NOW)
     assert viewer.get(path).json()["state"] == "in_force"

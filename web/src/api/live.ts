@@ -4,8 +4,8 @@ import { answered } from "./reach";
 
 /** What a server-sent event of a kind makes worth reading again. */
 const TOUCHED: Record<string, string[]> = {
-  plan: ["plans", "fleets", "status", "diff"],
-  fleet: ["fleets", "status", "plans"],
+  plan: ["plans", "fleets", "status", "diff", "apps"],
+  fleet: ["fleets", "status", "plans", "apps"],
   instance: ["status", "diff"],
   alert: ["alerts"],
   budget: ["budgets"],

@@ -8,6 +8,7 @@ import {
   LayoutDashboard,
   ReceiptText,
   Store,
+  Workflow,
 } from "lucide-react";
 import type { PageEntry } from "./shell-context";
 
@@ -15,6 +16,7 @@ import type { PageEntry } from "./shell-context";
 export const PAGES: readonly PageEntry[] = [
   { path: "/", name: "Overview", group: "Run", icon: LayoutDashboard, load: () => import("@/pages/overview/Overview") },
   { path: "/fleet/:instance", name: "Fleet", group: "Run", icon: Boxes, load: () => import("@/pages/fleet/Fleet") },
+  { path: "/apps/:fleet/:app", name: "Apps", group: "Run", icon: Workflow, load: () => import("@/pages/apps/Apps") },
   { path: "/plans/:plan", name: "Plan", group: "Decide", icon: GitCompareArrows, load: () => import("@/pages/plans/Plans") },
   { path: "/what-if/:plan", name: "What-if", group: "Decide", icon: FlaskConical, load: () => import("@/pages/what-if/WhatIf") },
   { path: "/market", name: "Market", group: "Decide", icon: Store, load: () => import("@/pages/market/Market") },
