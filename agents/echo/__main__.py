@@ -16,7 +16,6 @@ from agents.echo.given_rows import GivenRowsTaker
 from agents.echo.scheduler import EchoScheduler, EchoSettings
 from agents.scheduler.instance_file import BadInstanceFileError, read_instance_file
 from agents.tracing.json_lines import log_json_lines
-from agents.transfer.errors import TransferError
 
 
 def _arguments() -> argparse.Namespace:
@@ -60,5 +59,5 @@ if __name__ == "__main__":
     log_json_lines()
     try:
         uvloop.run(_serve(_arguments()))
-    except (BadKeyError, BadInstanceFileError, OSError, TransferError, ValueError) as error:
+    except (BadKeyError, BadInstanceFileError, OSError, ValueError) as error:
         raise SystemExit(f"echo: {error}") from None

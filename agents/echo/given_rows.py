@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from agents.messages.component_work import PromptRows
 from agents.messages.to_scheduler import Generate
-from agents.tensors.client import TensorClient
+from agents.tensors.node_tensors import NodeTensors
 from agents.transfer.errors import TransferError
 
 _WAIT_S = 10.0
@@ -21,8 +21,8 @@ class GivenRowsTaker:
     """Make it on a running loop."""
 
     def __init__(self, sidecar: str) -> None:
-        """`sidecar`: its name on this node. Raises TransferError."""
-        self._tensors = TensorClient(sidecar, "echo", writes=False)
+        """`sidecar`: its name on this node."""
+        self._tensors = NodeTensors(sidecar, "echo", writes=False)
         self._threads = ThreadPoolExecutor(_THREADS, "take")
 
     async def take(self, request: Generate) -> None:
@@ -36,9 +36,10 @@ class GivenRowsTaker:
 
     def _take(self, given: PromptRows) -> None:
         """Raises GivenRowsError."""
+        name = given.tensor.name
         try:
-            spec = self._tensors.take(given.tensor.name, given.tensor.source, wait_s=_WAIT_S).spec
+            spec = self._tensors.use(lambda tensors: tensors.take(name, given.tensor.source, wait_s=_WAIT_S).spec)
         except TransferError as error:
             raise GivenRowsError(str(error)) from error
         if spec.dtype != "float32" or len(spec.shape) != 2 or spec.shape[0] != given.rows:
-            raise GivenRowsError(f"{given.tensor.name} is {spec.dtype} {spec.shape}, not {given.rows} rows of float32")
+            raise GivenRowsError(f"{name} is {spec.dtype} {spec.shape}, not {given.rows} rows of float32")

@@ -1,5 +1,5 @@
-"""`python -m agents.executor`: encoders of a model's graph on this node; prints its address and key as a JSON line, and
-ends when an engine does."""
+"""`python -m agents.executor`: encoders, or the decoder, of a model's graph on this node; prints its address and key as
+a JSON line, and ends when an engine does."""
 
 import argparse
 import asyncio
@@ -13,21 +13,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import uvloop
 
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
-from agents.engines.errors import EngineError
+from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.torch_components.engine import load_torch_encoder
 from agents.engines.torch_components.loading import Limits
+from agents.executor.decoder import is_decoder, serve_decoder
 from agents.executor.encoders import Encoders
 from agents.executor.server import ExecutorServer
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.tracing.json_lines import log_json_lines
+from agents.weights.checkpoint import Checkpoint
+from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
-from templates_lib.models.hub_weights import fetch_layers, is_on_hub
+from templates_lib.models.hub_weights import fetch_layers, find_checkpoint, is_on_hub
+from templates_lib.models.weights_place import NoWeightsError
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -50,10 +55,21 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _opened(place: str) -> Checkpoint:
+    return open_checkpoint(fetch_layers(place) if is_on_hub(place) else Path(place))
+
+
+def _config(place: str) -> dict[str, Any]:
+    """The model's config, of the hub without its weights."""
+    if is_on_hub(place):
+        found: dict[str, Any] = json.loads(find_checkpoint(place).config.read_bytes())
+        return found
+    return _opened(place).config
+
+
 def _load(arguments: argparse.Namespace, components: tuple[str, ...]) -> Encoders:
     """Raises whatever keeps them from being loaded."""
-    place = arguments.checkpoint
-    checkpoint = open_checkpoint(fetch_layers(place) if is_on_hub(place) else Path(place))
+    checkpoint = _opened(arguments.checkpoint)
     dtype, device = _DTYPES[arguments.dtype], arguments.device
     left = None if arguments.memory_mib is None else arguments.memory_mib << 20
     engines = {}
@@ -71,9 +87,10 @@ def _most_units(component: str, together: Sequence[str]) -> dict[str, int]:
     return {"most_units": max(map(int, own))} if own else {}
 
 
-async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> ExecutorServer:
-    """Serve; return the executor once it has failed, or was told to stop."""
-    components = tuple(arguments.components.split(","))
+async def _serve(
+    instance: InstanceFile, keys: KeyPair, components: tuple[str, ...], arguments: argparse.Namespace
+) -> ExecutorServer:
+    """Serve encoders; return the executor once it has failed, or was told to stop."""
     load = partial(_load, arguments, components)
     about = instance.bind, keys, instance.gateways, instance.layout.model, components
     server = ExecutorServer(*about, load, arguments.pace)
@@ -91,10 +108,13 @@ def _main() -> int:
     torch.set_num_threads(arguments.threads)
     try:
         instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)
-        server = uvloop.run(_serve(instance, keys, arguments))
-    except (BadKeyError, BadInstanceFileError, EngineError, OSError, ValueError) as error:
+        components = tuple(arguments.components.split(","))
+        if is_decoder(_config(arguments.checkpoint), components):
+            return uvloop.run(serve_decoder(instance, keys, _opened(arguments.checkpoint), arguments))
+        server = uvloop.run(_serve(instance, keys, components, arguments))
+    except (BadKeyError, BadInstanceFileError, EngineError, NoWeightsError, WeightsError, OSError, ValueError) as error:
         print(f"components: {error}", file=sys.stderr)
-        return 1
+        return errno.ENOMEM if isinstance(error, OutOfMemoryError) else 1
     if server.failure:
         print(f"components: {server.failure}", file=sys.stderr)
         return errno.ENOMEM if server.is_out_of_memory else 1

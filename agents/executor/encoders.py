@@ -70,19 +70,19 @@ class Encoders:
         return Rows(wanted.key, spec.shape[0], spec.shape[1], tensors.address)
 
     def key_of(self, asked: Encode) -> str | None:
-        """Under which the rows of a unit are kept on the node: those of another component, or computed in another
-        type, are other rows. None: they are not."""
+        """Under which the rows of a unit are kept on the node: those of other weights, or computed in another type, are
+        other rows, whatever the model is called. None: they are not."""
         if asked.key is None:
             return None
-        parts = asked.model, asked.component, self._engines[asked.component].facts.dtype, asked.key
+        facts = self._engines[asked.component].facts
+        parts = facts.fingerprint, asked.component, facts.dtype, asked.key
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _fetched(self, tensors: TensorClient, wanted: Wanted) -> FetchedUnit:
         asked = wanted.asked
         takes = self._engines[asked.component].facts.takes
-        view = tensors.take(
-            asked.unit.name, asked.unit.source, wait_s=max(_SHORTEST_S, wanted.due_s - time.monotonic())
-        )
+        wait_s = max(_SHORTEST_S, wanted.due_s - time.monotonic())
+        view = tensors.take(asked.unit.name, asked.unit.source, wait_s=wait_s, consumer=wanted.consumer)
         if view.array.dtype != np.float32:
             raise BadBatchError(f"unit {asked.unit.name} has values of {view.spec.dtype}: float32 is taken")
         unit = EncoderUnit(str(wanted.key), view.array, asked.grid)
@@ -90,6 +90,17 @@ class Encoders:
             raise BadBatchError(f"unit {asked.unit.name}: {why}")
         # A copy: the slab is not this process's to keep while the unit waits for its turn.
         return FetchedUnit(replace(unit, values=np.array(view.array)), takes.rows_in(unit))
+
+    def give_up(self, wanted: Wanted) -> None:
+        """Nobody waits for a unit any more: whoever fetches its values, or waits for room for its rows, is told so. One
+        that begins to wait just then does so for as long as it may."""
+
+        def leave(tensors: TensorClient) -> None:
+            tensors.leave(wanted.asked.unit.name, wanted.asked.unit.source, wanted.consumer)
+            tensors.withdraw(wanted.asked.output)
+
+        with suppress(TransferError):  # there is no such tensor
+            self._tensors.use(leave)
 
     def encode(self, component: str, batch: Sequence[tuple[Wanted, FetchedUnit]]) -> list[EncodedRows | NoRows]:
         """Compute a batch, one answer a unit, in order; for one thread. Raises what keeps the engine from going on."""

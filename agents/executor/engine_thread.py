@@ -54,6 +54,7 @@ class EngineThread:
         self._batches: SimpleQueue[tuple[str, Sequence[tuple[Wanted, FetchedUnit]]]] = SimpleQueue()
         self._fetchers = ThreadPoolExecutor(_FETCHING, "fetch")
         self._putters = ThreadPoolExecutor(_PUTTING, "put")
+        self._leaver = ThreadPoolExecutor(1, "leave")  # the others may all wait for what nobody needs any more
         self._places = threading.BoundedSemaphore(_PUTTING)
         self._encoders: Encoders | None = None
         threading.Thread(target=self._run, name="engine", daemon=True).start()
@@ -61,6 +62,10 @@ class EngineThread:
     def fetch(self, wanted: Wanted) -> None:
         """Only once it is loaded, as the other one."""
         self._fetchers.submit(self._fetch, wanted)
+
+    def give_up(self, wanted: Wanted) -> None:
+        """Nobody waits for it any more."""
+        self._leaver.submit(self._leave, wanted)
 
     def encode(self, component: str, batch: Sequence[tuple[Wanted, FetchedUnit]]) -> None:
         self._batches.put((component, batch))
@@ -114,6 +119,10 @@ class EngineThread:
             self._report(self._events.fetched, wanted, found)
         else:
             self._report(self._events.answered, found)
+
+    def _leave(self, wanted: Wanted) -> None:
+        if self._encoders is not None:
+            self._encoders.give_up(wanted)
 
     def _report(self, event: Callable[..., None], *arguments: object) -> None:
         try:

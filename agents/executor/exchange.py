@@ -1,7 +1,9 @@
 """What the loop and the engine's thread of an executor say to each other."""
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from agents.executor.queue import BatchLimits
 from agents.messages.component_work import Encode
@@ -27,6 +29,8 @@ class Wanted:
     asked: Encode
     due_s: float
     """Of the monotonic clock: later nobody waits for it."""
+    consumer: str = field(default_factory=partial(secrets.token_hex, 16))
+    """By which its values are taken."""
 
 
 @dataclass(frozen=True, slots=True)

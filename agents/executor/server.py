@@ -87,19 +87,20 @@ class ExecutorServer:
             self._thread.fetch(wanted)
 
     def cancel(self, gateway: Peer, attempt: int) -> None:
-        self._forget((gateway.connection, attempt))
+        self._give_up((gateway.connection, attempt))
 
     def drain(self) -> None:
         self._state = SchedulerState.DRAINING
 
     def leave(self, gateway: Peer) -> None:
         for key in [key for key in self._units if key[0] == gateway.connection]:
-            self._forget(key)
+            self._give_up(key)
 
     def beat(self) -> None:
         if self._queue is not None:
             for key in self._queue.late(time.monotonic()):
-                self._fail(key, *_REFUSED[Refusal.LATE])
+                if (found := self._give_up(key)) is not None:
+                    self._gateways.send(found[0], Failed(key[1], *_REFUSED[Refusal.LATE]))
 
     # What the threads report.
 
@@ -154,6 +155,12 @@ class ExecutorServer:
     def _fail(self, key: UnitKey, failure: Failure, reason: str) -> None:
         if (found := self._forget(key)) is not None:
             self._gateways.send(found[0], Failed(key[1], failure, reason[:4096]))
+
+    def _give_up(self, key: UnitKey) -> tuple[Peer, Wanted] | None:
+        """Nobody waits for it any more: not for its values either, nor for room for its rows."""
+        if (found := self._forget(key)) is not None:
+            self._thread.give_up(found[1])
+        return found
 
     def _forget(self, key: UnitKey) -> tuple[Peer, Wanted] | None:
         self._here.pop(key, None)

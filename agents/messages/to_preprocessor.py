@@ -14,7 +14,7 @@ LENGTH_BYTES = 4
 MOST_BYTES = 1 << 28
 """Of a message: a picture or a sound as its client sent it."""
 
-Layout = Literal["patches", "tiles", "pixels"]
+Layout = Literal["patches", "tiles"]
 """Kinds of units that pictures become (`agents.engines.components.unit_kinds`)."""
 Channels = tuple[float, float, float]
 

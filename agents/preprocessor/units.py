@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.engines.components.pictures import picture_unit
-from agents.engines.components.unit_kinds import Patches, Pixels, Tiles, UnitKind
+from agents.engines.components.unit_kinds import Patches, Tiles, UnitKind
 from agents.media.decode_order import CHANNELS
 from agents.media.decoder import Decoders
 from agents.media.sound import heard
@@ -35,10 +35,6 @@ def values_of(asked: PreparePicture | PrepareSound, decoders: Decoders) -> NDArr
 
 def _kind(form: PictureForm, side: int) -> UnitKind:
     """The kind as far as values are laid out by it: how many rows come of them is the encoder's matter."""
-    match form.layout:
-        case "patches":
-            return Patches(CHANNELS, form.frames, form.patch, form.merge)
-        case "tiles":
-            return Tiles(CHANNELS, side, 1, 1)
-        case "pixels":
-            return Pixels(CHANNELS, form.patch)
+    if form.layout == "patches":
+        return Patches(CHANNELS, form.frames, form.patch, form.merge)
+    return Tiles(CHANNELS, side, 1, 1)

@@ -17,6 +17,7 @@ from agents.channels.dialer import Dialer
 from agents.channels.errors import BadKeyError, ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
+from agents.end_with_parent import end_with_parent
 from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.layer_range import LayerRange
 from agents.engines.loading import check_engine, load_stage_engine
@@ -94,6 +95,7 @@ def _arguments() -> argparse.Namespace:
         "--sidecar", default="", help="name of this node's tensor sidecar, for rows of other components"
     )
     parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
+    parser.add_argument("--owner", type=int, help="process that started it, with which it ends at once")
     parser.add_argument("--peer-timeout-s", type=float, default=60.0, help="longer than the longest step")
     return parser.parse_args()
 
@@ -169,6 +171,10 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 def _main() -> int:
     arguments = _arguments()
+    if arguments.owner is not None:
+        end_with_parent()
+        if os.getppid() != arguments.owner:  # it was gone before
+            return 1
     torch.set_num_threads(arguments.threads)
     try:
         asyncio.run(_serve(arguments))

@@ -129,15 +129,23 @@ class TensorClient:
     # Consumers.
 
     def take(
-        self, name: str, source: SidecarAddress | None = None, *, consumers: int = 1, wait_s: float = WAIT_S
+        self,
+        name: str,
+        source: SidecarAddress | None = None,
+        *,
+        consumers: int = 1,
+        wait_s: float = WAIT_S,
+        consumer: str | None = None,
     ) -> TensorView:
         """Takes a whole tensor. `source`: the sidecar where it was put; none: that of this node. From another node it
-        is pulled once for the `consumers` of this one (ranks of a group). `wait_s`: for one that is not there yet."""
+        is pulled once for the `consumers` of this one (ranks of a group). `wait_s`: for one that is not there yet.
+        `consumer`: 32 hexadecimal digits of the caller's own, by which another thread may `leave` what this one waits
+        for."""
         views: list[SlabView] = []
         spec: TensorSpec | None = None
         view: SlabView | None = None
         try:
-            for here, view in self._chunks(name, source, consumers, wait_s):
+            for here, view in self._chunks(name, source, consumers, wait_s, consumer):
                 spec = here.spec
                 if spec.is_stream:
                     raise BadPieceError(f"{name} is a stream")
@@ -159,6 +167,10 @@ class TensorClient:
             if view is not None:
                 yield viewed(here.spec, view)
 
+    def leave(self, name: str, source: SidecarAddress | None, consumer: str) -> None:
+        """Ends what a consumer of this client waits for: it raises BlobGoneError."""
+        self._calls.leave(LeaveTensor(name, source, consumer))
+
     def _create(
         self, name: str, spec: TensorSpec, consumers: int, keep_s: float, ahead: int, key: str | None
     ) -> Granted:
@@ -166,10 +178,10 @@ class TensorClient:
         return granted
 
     def _chunks(
-        self, name: str, source: SidecarAddress | None, consumers: int, wait_s: float
+        self, name: str, source: SidecarAddress | None, consumers: int, wait_s: float, consumer: str | None = None
     ) -> Iterator[tuple[ChunkHere | TensorEnded, SlabView | None]]:
         """Chunks in order, and the end of a stream or of what has no chunk."""
-        consumer = secrets.token_hex(16)
+        consumer = consumer or secrets.token_hex(16)
         asked: deque[Future[Any]] = deque()
         index, limit = 0, 1
         try:

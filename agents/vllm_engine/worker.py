@@ -1,8 +1,6 @@
 """The worker of vLLM where each has a process of its own: it says why it did not start, and ends with its parent."""
 
-import ctypes
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vllm.distributed import get_pp_group
 from vllm.platforms import current_platform
 
+from agents.end_with_parent import end_with_parent
 from agents.vllm_engine.workers import FAULTS
 
 if TYPE_CHECKING or not current_platform.is_cpu():
@@ -18,15 +17,13 @@ if TYPE_CHECKING or not current_platform.is_cpu():
 else:
     from vllm.v1.worker.cpu_worker import CPUWorker as Worker
 
-_PR_SET_PDEATHSIG = 1
-
 
 class ToldWorker(Worker):  # type: ignore[misc]  # vLLM is not where types are checked
     """To be named to vLLM as its worker. What goes wrong before it takes calls is written into `FAULTS`, as vLLM passes
     on no more than that something did."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a parent that was killed waits for no collective
+        end_with_parent()  # one that was killed waits for no collective
         with self._told():
             super().__init__(*arguments, **more)
 

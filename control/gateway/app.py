@@ -27,6 +27,7 @@ from control.gateway.generation_params import Conversation
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_object import app_object, model_object
+from control.gateway.multipart import form_parts
 from control.gateway.parsed_chat_reply import chat_reply
 from control.gateway.response_body import ResponseBody
 from control.gateway.response_reply import ResponseReply
@@ -35,6 +36,8 @@ from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tasks.apps import Apps
 from control.gateway.tokenizing import detokenize, tokenize
+from control.gateway.transcription_reply import TranscriptionReply
+from control.gateway.transcription_request import transcription_params
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +78,7 @@ class GatewayApp:
             "/v1/chat/completions": self._chat,
             "/v1/responses": self._respond,
             _EMBEDDINGS: self._embed,
+            "/v1/audio/transcriptions": self._transcribe,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
         }
@@ -169,13 +173,18 @@ class GatewayApp:
         body = read_body(await self._body(exchange, scope), EmbeddingBody)
         await self._generation.serve_whole(embedding_params(body), exchange, partial(EmbeddingReply, body))
 
+    async def _transcribe(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = await self._body(exchange, scope)
+        parts = form_parts(body, header(scope, b"content-type").decode("latin-1"))
+        await self._generation.serve(transcription_params(parts), exchange, TranscriptionReply)
+
     async def _tokenize(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), TokenizeBody)
-        await self._say(exchange, 200, await tokenize(body, self._dispatcher.models))
+        await self._say(exchange, 200, await tokenize(body, self._apps.named(self._dispatcher.models)))
 
     async def _detokenize(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), DetokenizeBody)
-        await self._say(exchange, 200, await detokenize(body, self._dispatcher.models))
+        await self._say(exchange, 200, await detokenize(body, self._apps.named(self._dispatcher.models)))
 
     async def _body(self, exchange: HttpExchange, scope: Scope) -> bytes:
         models = self._dispatcher.models.values()
@@ -198,7 +207,7 @@ class GatewayApp:
         model, app = self._dispatcher.models.get(name), self._apps.entries.get(name)
         found = model_object(model) if model is not None else None if app is None else app_object(app)
         if found is None or name in self._apps.parts:
-            raise unknown_model(name, [*self._dispatcher.models.keys() - self._apps.parts, *self._apps.entries])
+            raise unknown_model(name, self._apps.named(self._dispatcher.models))
         await self._say(exchange, 200, found)
 
     async def _health(self, exchange: HttpExchange, _scope: Scope) -> None:

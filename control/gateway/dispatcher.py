@@ -71,9 +71,9 @@ class Dispatcher:
         """Instances that can be used, but take nothing more for now."""
         self._parking = Parking(settings.resume_wait_s, self._dispatch, self._is_open)
         self._ids = count(1)
-        links = self._links.__getitem__
+        links = self._links.get
         about = links, self._note_loss, self._note_use, self._close_if_idle
-        self._encoding = Encoding(preprocessor, self._ids, *about)
+        self._encoding = Encoding(preprocessor, self._ids, *about, metrics)
         metrics.parked_calls.set_function(self._count_waiting)
 
     def update(self, published: Published, models: dict[str, ModelEntry]) -> None:

@@ -7,20 +7,25 @@ the dispatcher, which chooses another route or has it wait. Whatever ends the ta
 """
 
 import asyncio
+import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from agents.channels.errors import ChannelError
 from agents.messages.component_work import Encode, Encoded, PromptRows, TensorAt
 from agents.messages.to_gateway import Failed, Failure
+from agents.messages.to_preprocessor import Output
 from agents.messages.to_scheduler import Cancel
 from agents.tracing.trace_parent import trace_id
 from control.gateway.api_error import ApiError, bad_request, given_up, unavailable
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
+from control.gateway.media.media_unit import MediaUnit
 from control.gateway.media.preprocessor import Preprocessor, PreprocessorError
+from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.tasks.unit_graph import EncodeStep, UnitGraph
 from policies.routing import ChosenRoute
@@ -72,15 +77,16 @@ class Encoding:
         self,
         preprocessor: Preprocessor,
         ids: Iterator[int],
-        link_of: Callable[[str], InstanceLink],
+        link_of: Callable[[str], InstanceLink | None],
         lost: Callable[[Call, InstanceLink, str, str], None],
         used: Callable[[InstanceLink], None],
         freed: Callable[[InstanceLink], None],
+        metrics: GatewayMetrics,
     ) -> None:
         """`ids`: of attempts. `lost`: told call, link, cause and reason when a unit has to be done again; it may end
         the call. `used`, `freed`: told who was sent a unit, and who has one less."""
         self._preprocessor, self._ids, self._link_of = preprocessor, ids, link_of
-        self._lost, self._used, self._freed = lost, used, freed
+        self._lost, self._used, self._freed, self._metrics = lost, used, freed, metrics
         self._prefix = secrets.token_hex(8)
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._waiting: dict[InstanceLink, dict[int, asyncio.Future[Encoded | Failed]]] = {}
@@ -124,7 +130,10 @@ class Encoding:
         except* NoMemberError:
             pass  # `done` finds it missing
         except* ApiError as errors:
-            error = next(iter(_leaves(errors)))
+            error = _leaf(errors)
+        except* Exception:  # a bug: the client is told now, not at its time-out
+            _log.exception("encoding for %s failed", call.asked.request)
+            error = ApiError(500, "server_error", f"Internal error; the log says more about {call.asked.request}")
         if self._tasks.get(call) is asyncio.current_task():
             del self._tasks[call]
         if error is not None:
@@ -134,15 +143,17 @@ class Encoding:
 
     async def _unit(self, call: Call, placement: Placement, step: EncodeStep) -> None:
         """Raises NoMemberError, ApiError."""
-        is_first = True
+        is_first, began_s = True, time.monotonic()
         while call.end is None:
             member = placement.member(step, is_first)
-            if member is None:
+            link = None if member is None else self._link_of(member.id)
+            if link is None:  # nobody, or somebody of a table that is gone
                 raise NoMemberError
-            is_first, link = False, self._link_of(member.id)
+            is_first = False
             answer = await self._attempt(call, placement, step, link)
             if isinstance(answer, PromptRows):
                 call.rows[step.part] = answer
+                self._metrics.unit_s.labels(call.asked.model).observe(time.monotonic() - began_s)
                 return
             if not answer.failure.is_retryable:
                 raise given_up(answer)
@@ -156,11 +167,12 @@ class Encoding:
         assert task is not None  # noqa: S101 - calls without one have nothing to encode
         attempt, unit = next(self._ids), task.units.units[step.part]
         values, output = (f"{self._prefix}.{attempt}.{what}" for what in ("unit", "rows"))
+        key = _key(unit, asked.cache_salt)
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Encoded | Failed] = loop.create_future()
         is_sent = False
         try:
-            place = await self._preprocessor.prepare(unit, task.reading, values, _KEEP_S)
+            place = await self._preprocessor.prepare(unit, task.reading, Output(values, key, _KEEP_S))
             timeout_s = max(0.001, min(_LONGEST_S, asked.deadline_at_s - loop.time()))
             message = Encode(
                 attempt,
@@ -173,7 +185,7 @@ class Encoding:
                 unit.patches,
                 placement.takers,
                 _KEEP_S,
-                unit.key,
+                key,
                 asked.trace,
             )
             self._waiting.setdefault(link, {})[attempt] = waiter
@@ -201,7 +213,8 @@ class Encoding:
             _log.error("%s gives %d rows where the prompt has %d", step.component, answer.rows, unit.rows, extra=about)
             raise unavailable("The encoder counts the tokens of a picture or sound in another way than the gateway")
         where = TensorAt(output, answer.place)
-        return PromptRows(where, answer.rows, task.places[step.part], unit.places)
+        made = _hash(task.app.served.name, step.component, key)
+        return PromptRows(where, answer.rows, task.places[step.part], unit.places, key=made)
 
     def _forget(self, link: InstanceLink, attempt: int) -> None:
         waiting = self._waiting.get(link, {})
@@ -218,8 +231,16 @@ class Encoding:
             _log.debug("instance %s cannot be told to cancel; its unit is given up in time", link.instance)
 
 
-def _leaves(errors: "BaseExceptionGroup[ApiError]") -> Sequence[ApiError]:
-    found: list[ApiError] = []
-    for error in errors.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return found
+def _leaf(errors: "BaseExceptionGroup[ApiError]") -> ApiError:
+    """One of them: each would have ended the request."""
+    first = errors.exceptions[0]
+    return _leaf(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _key(unit: MediaUnit, salt: str) -> str:
+    """Under which what is made of a unit is kept: a project is not told by how fast it goes what others have sent."""
+    return _hash(salt, unit.key)
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=32).hexdigest()

@@ -32,7 +32,7 @@ class Gate:
         try:
             for one in wanted:
                 place = self._place(one, account)
-                booked.append(one.model.charges(len(one.prompt), one.max_tokens, account) if place is None else place)
+                booked.append(one.charges(account) if place is None else place)
             direct = [(one.model, c) for one, c in zip(wanted, booked, strict=True) if not isinstance(c, QueuePlace)]
             self._admit(direct, priority)
         except ApiError:

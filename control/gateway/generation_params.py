@@ -41,8 +41,23 @@ class Conversation:
     """Pictures and sounds of all messages, in their order."""
 
 
-Prompt = str | tuple[int, ...] | Conversation
-"""Text, tokens, or a conversation."""
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """Speech to be written down, by a model whose decoder attends to what it hears."""
+
+    media: tuple[MediaPart, ...]
+    """One."""
+    language: str | None
+    """ISO-639-1; None: it is not said."""
+
+
+Prompt = str | tuple[int, ...] | Conversation | Speech
+"""Text, tokens, a conversation, or speech."""
+
+
+def media_of(prompt: Prompt) -> tuple[MediaPart, ...]:
+    """Pictures and sounds of a prompt, in their order."""
+    return prompt.media if isinstance(prompt, Conversation | Speech) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class GatewayMetrics:
         self.first_token_s = histogram("time_to_first_token_seconds", "Request to first token", _LATENCY_S)
         self.per_token_s = histogram("time_per_output_token_seconds", "Mean gap after the first token", _PER_TOKEN_S)
         self.request_s = histogram("request_seconds", "Request to last token", _LATENCY_S)
+        self.unit_s = histogram("unit_seconds", "Picture or sound of a request to its rows at an executor", _LATENCY_S)
         self.open_calls = gauge("open_calls", "Requests being answered")
         self.held_calls = gauge("held_calls", "Requests that wait for a model that nothing serves", "model")
         self.unstored_intervals = gauge("unstored_intervals", "Of load, that the control plane does not know yet")

@@ -1,6 +1,7 @@
 """A model that is being served: its part of the table, its tokenizer, its router and what of it can be used now."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from control.gateway.leg_parts import leg_parts
 from control.gateway.media.reading import reading_of
@@ -10,6 +11,9 @@ from control.gateway.tokenizer import Tokenizer
 from policies.admission import Charge, WorkRule, work_rules
 from policies.fair_order import Account
 from policies.routing import BY_SLACK, router_of
+from templates_lib.values.work import Unit
+
+_NO_MEDIA: Mapping[Unit, int] = {}
 
 
 class ModelEntry:
@@ -31,6 +35,11 @@ class ModelEntry:
     def is_by_slack(self) -> bool:
         """Its calls wait in a `SlackQueue`."""
         return self.served.routing.policy == BY_SLACK
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Tokens that end an answer: those of its tokenizer's files, or, where these name none, of its config."""
+        return self.tokenizer.stop_ids or (() if self.reading is None else self.reading.stop_ids)
 
     @property
     def is_ready(self) -> bool:
@@ -59,6 +68,13 @@ class ModelEntry:
             part.work_class for parts in self.parts.values() for part in parts if part.makes_tokens
         )
         """Work classes of the legs that choose tokens."""
+        self._encoding = {
+            leg.work_class: (leg.unit, leg.units_per_request)
+            for route in served.routing.routes
+            for leg in route.legs
+            if leg.unit in (Unit.IMAGE_TOKEN, Unit.AUDIO_TOKEN)
+        }
+        """Unit of each class that encodes, and what a mean request brings of it."""
 
     def take_usable(self, usable: Collection[str], full: Collection[str] = ()) -> None:
         """Learn which members can be used, and who of them is full: all that can be used count as capacity."""
@@ -71,10 +87,19 @@ class ModelEntry:
         own = {member.id for member in self.served.routing.members}
         self.closed = self.unusable | own.intersection(full)
 
-    def charges(self, prompt_tokens: int, max_tokens: int, account: Account) -> tuple[Charge, ...]:
-        """Charges for a request: its prompt, and the answer that the plan expects."""
+    def charges(
+        self, prompt_tokens: int, max_tokens: int, account: Account, media: Mapping[Unit, int] = _NO_MEDIA
+    ) -> tuple[Charge, ...]:
+        """Charges for a request: its prompt, the answer that the plan expects, and what encoders have of it. `media`:
+        rows of its pictures and sounds, by unit."""
         output_tokens = min(float(max_tokens), self.served.mean_output_tokens)
-        return tuple(rule.charge(prompt_tokens, output_tokens, account) for rule in self._rules)
+        found = (rule.charge(prompt_tokens, output_tokens, account) for rule in self._rules)
+        return tuple(self._by_size(charge, media) for charge in found)
+
+    def _by_size(self, charge: Charge, media: Mapping[Unit, int]) -> Charge:
+        """What a mean request is charged of a class that encodes, by how much larger this one is than that."""
+        unit, mean = self._encoding.get(charge.work, (None, 1.0))
+        return charge if unit is None or unit not in media else replace(charge, units=charge.units * media[unit] / mean)
 
     def work_name(self, work_class: str) -> str:
         """Name of what a class counts, for people: `prompt tokens`."""

@@ -9,12 +9,19 @@ from control.gateway.answer_formats.formats import KNOWN_FORMATS
 from control.gateway.answer_grammar import call_schema, check_grammar, either
 from control.gateway.api_error import ApiError, bad_request, unavailable, unknown_model, unsupported
 from control.gateway.chat_template import ChatTemplate, ChatTemplateError
-from control.gateway.generation_params import Conversation, GenerationParams, Prompt
+from control.gateway.generation_params import Conversation, GenerationParams, Prompt, Speech
 from control.gateway.media.media_unit import MediaUnits
 from control.gateway.media.placeholders import PlaceholderError, expanded
+from control.gateway.media.speech_opening import speech_opening, withheld_tokens
 from control.gateway.model_entry import ModelEntry
 from control.gateway.sampling_defaults import AskedSampling
+from policies.admission import Charge
+from policies.fair_order import Account
 
+_PARAMS: dict[type, str] = {Conversation: "messages", Speech: "file"}
+"""Fields that prompts come in, where that is not `prompt`."""
+_NEVER = -100.0
+"""Bias of a token that is not to be chosen: the lowest that there is."""
 _MOST_STOP_IDS = 64
 """Of a model and a request together: what a scheduler takes."""
 
@@ -35,6 +42,13 @@ class WantedAnswer:
     """First token of each picture and sound in the prompt; None: the decoder attends to its rows."""
     pooling: Pooling | None = None
     """As of `GenerationRequest`."""
+    media: MediaUnits | None = None
+    """What its prompt brings beside text."""
+
+    def charges(self, account: Account) -> tuple[Charge, ...]:
+        """Charges for it, by its own length and the size of what it brings."""
+        media = {} if self.media is None else self.media.rows
+        return self.model.charges(len(self.prompt), self.max_tokens, account, media)
 
 
 async def wanted_answers(
@@ -59,10 +73,10 @@ async def wanted_answers(
             size = len(tokens)
         part = models.get(model.served.longer, model) if _is_long(model, size) else model
         most = _room(params, prompt, part, size, media, param)
-        stop_ids = () if params.ignores_eos else part.tokenizer.stop_ids
+        stop_ids = () if params.ignores_eos else part.stop_ids
         stop_ids = tuple(dict.fromkeys((*stop_ids, *params.stop_token_ids)))
         if len(stop_ids) > _MOST_STOP_IDS:
-            own = len(part.tokenizer.stop_ids)
+            own = len(part.stop_ids)
             raise bad_request(
                 f"`stop_token_ids`: at most {_MOST_STOP_IDS - own} beside the model's own", "stop_token_ids"
             )
@@ -71,7 +85,7 @@ async def wanted_answers(
         for choice in range(params.choices):
             sampling = asked.of_model(part.tokenizer.sampling_defaults, choice, stop_ids, len(tokens))
             of_it = (stop_ids, sampling, choice == 0, asked.asks_rules, places, pooling)
-            wanted.append(WantedAnswer(part, tokens, most, *of_it))
+            wanted.append(WantedAnswer(part, tokens, most, *of_it, media))
     if media is not None and not is_task:
         raise unavailable(f"No instance encodes pictures or sounds for `{model.id}` yet; send text alone")
     return wanted
@@ -104,6 +118,11 @@ async def prompt_tokens(prompt: Prompt, model: ModelEntry, param: str = "prompt"
     """Raises ApiError for what cannot be a prompt, which names `param`."""
     if isinstance(prompt, tuple):
         tokens = prompt
+    elif isinstance(prompt, Speech):
+        text, size = speech_opening(prompt, model.reading)
+        tokens = await model.encoder.encode(text, is_rendered=True)
+        if len(tokens) != size:  # a name that is no token of its own was taken for text
+            raise bad_request(f"`language`: the model has no `{prompt.language}`", "language")
     else:
         is_text = isinstance(prompt, str)
         text = prompt if isinstance(prompt, str) else rendered(prompt, model.tokenizer.chat_template)
@@ -142,6 +161,8 @@ def check_tokens(tokens: tuple[int, ...], model: ModelEntry, param: str) -> None
 async def _asked_sampling(params: GenerationParams, model: ModelEntry) -> AskedSampling:
     """With the grammar of calls, where the answer has to be some, or may be some beside a form. Raises ApiError."""
     asked, form, prompt = params.sampling, model.tokenizer.chat_template.answer_format, params.prompts[0]
+    if isinstance(prompt, Speech):
+        return replace(asked, bias=tuple((token, _NEVER) for token in withheld_tokens(model.reading)))
     tools = prompt.tools if isinstance(prompt, Conversation) else None
     if asked.grammar:
         if form is not None and form.is_constant:
@@ -189,7 +210,7 @@ def _room(
     param: str,
 ) -> int:
     """Tokens that the answer may have. `prompt_tokens`: those of `media` included. Raises ApiError."""
-    context, param = model.served.context_tokens, "messages" if isinstance(prompt, Conversation) else param
+    context, param = model.served.context_tokens, _PARAMS.get(type(prompt), param)
     room, most = context - prompt_tokens, model.served.most_prompt_tokens
     has = str(prompt_tokens)
     if media is not None:

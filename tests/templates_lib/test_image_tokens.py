@@ -7,9 +7,21 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agents.engines.components.unit import EncoderUnit
+from agents.engines.components.unit_kinds import Clips
+from agents.media.sound import resampled
 from templates_lib.graphs.catalogue import graph_names, load_graph
-from templates_lib.graphs.media_tokens import NoSuchMediaError, clip_tokens, image_layout, image_rule
+from templates_lib.graphs.media_tokens import (
+    NoSuchMediaError,
+    clip_tokens,
+    heard_rows,
+    hearing,
+    image_layout,
+    image_rule,
+)
 from templates_lib.media.image_layout import ImageLayout, ImageSizeError
 from templates_lib.media.split_tiles import SplitTiles
 
@@ -180,3 +192,12 @@ def test_models_without_eyes_or_ears_say_so() -> None:
         image_rule(load_graph("whisper-tiny.en"))
     with pytest.raises(NoSuchMediaError, match="llava"):
         clip_tokens(load_graph("llava-onevision-7b"), 1.0)
+
+
+@given(st.integers(321, 40_000), st.sampled_from([8_000, 16_000, 44_100]))
+def test_a_clip_has_the_rows_that_its_encoder_makes_of_it(frames: int, rate: int) -> None:
+    made = resampled(np.zeros(frames, np.float32), rate, 16_000)
+    unit, clips = EncoderUnit("a", made), Clips(16_000, 480_000, 160)
+    if clips.refusal(unit) is None:
+        assert heard_rows(hearing(load_graph("qwen2.5-omni-7b")), frames, rate) == clips.rows_out(unit)
+    assert heard_rows(hearing(load_graph("whisper-tiny.en")), frames, rate) == 1500

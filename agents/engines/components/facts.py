@@ -28,6 +28,8 @@ class ComponentFacts:
     loaded_bytes: int
     """Read from the checkpoint, as stored."""
     load_s: float
+    fingerprint: str
+    """Hash of its config and its tensors: what it makes of a unit is the same wherever this is."""
 
     @property
     def most_memory_bytes(self) -> int:

@@ -13,6 +13,7 @@ from agents.engines.errors import OutOfMemoryError
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.shard import WHOLE
 from agents.weights.checkpoint import Checkpoint
+from agents.weights.fingerprint import FingerprintedCheckpoint
 from agents.weights.meter import MeteredCheckpoint
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 
@@ -61,8 +62,9 @@ def load_component(
         raise UnsupportedModelError("model_type", f"{component!r} of {family!r} is not known here, only {known}")
     start = time.perf_counter()
     metered = MeteredCheckpoint(checkpoint)
+    known_by = FingerprintedCheckpoint(metered)
     try:
-        made = read(fields, LayerReader(metered, "", WHOLE, dtype, device, None))
+        made = read(fields, LayerReader(known_by, "", WHOLE, dtype, device, None))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
@@ -80,6 +82,7 @@ def load_component(
         device=str(device),
         loaded_bytes=metered.reading.stored_bytes,
         load_s=time.perf_counter() - start,
+        fingerprint=known_by.fingerprint,
     )
     if limits.memory_bytes is not None and facts.most_memory_bytes > limits.memory_bytes:
         raise OutOfMemoryError(

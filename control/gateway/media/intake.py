@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from control.gateway.api_error import ApiError, bad_request
-from control.gateway.generation_params import Conversation, GenerationParams
+from control.gateway.generation_params import GenerationParams, media_of
 from control.gateway.media.inline import DATA, inline_audio, inline_image
 from control.gateway.media.media_unit import MediaUnit, MediaUnits, content_key
 from control.gateway.media.modality import check_modalities
@@ -17,11 +17,12 @@ from control.gateway.media.part import MediaPart
 from control.gateway.media.reading import MediaReading
 from control.gateway.model_entry import ModelEntry
 from templates_lib.graphs.component import Modality
+from templates_lib.graphs.media_tokens import heard_rows
 from templates_lib.media.image_format import ImageHeader
 from templates_lib.media.image_header import ImageLimits, image_header, upright
 from templates_lib.media.image_layout import ImageSizeError
 from templates_lib.media.media_error import MediaError, MediaFault
-from templates_lib.media.wav_header import AudioLimits, WavHeader
+from templates_lib.media.wav_header import AudioLimits, WavHeader, wav_header
 
 if TYPE_CHECKING:
     from control.gateway.media.fetcher import ImageFetcher
@@ -48,7 +49,7 @@ class MediaIntake:
         Raises ApiError that names the part and what is wrong with it.
         """
         model = models.get(params.model)
-        parts = [part for prompt in params.prompts if isinstance(prompt, Conversation) for part in prompt.media]
+        parts = [part for prompt in params.prompts for part in media_of(prompt)]
         if model is None or not parts:
             return None
         check_modalities(parts, model)
@@ -69,7 +70,10 @@ class MediaIntake:
             if part.modality is Modality.IMAGE:
                 header, data = await self._image(part.source)
                 return await self._run(_image_unit, header, data, reading)
-            found, data = await self._run(inline_audio, part.source, part.format, self._sounds)
+            if part.data is not None:
+                found, data = await self._run(wav_header, part.data, self._sounds), part.data
+            else:
+                found, data = await self._run(inline_audio, part.source, part.format, self._sounds)
             return await self._run(_audio_unit, found, data, reading)
         except MediaError as error:
             raise _refused(error, part) from None
@@ -118,7 +122,13 @@ def _image_unit(header: ImageHeader, data: bytes, reading: MediaReading) -> Medi
 
 
 def _audio_unit(header: WavHeader, data: bytes, reading: MediaReading) -> MediaUnit:
-    rows = 0 if reading.hears is None else round(reading.hears.clip_units(header.seconds))
+    """Raises MediaError for what is longer than the model hears at once."""
+    if reading.hears is not None and reading.attends:
+        window_s = reading.hears.padded_units / reading.hears.units_per_second
+        if header.seconds > window_s:
+            why = f"The audio has {header.seconds:.1f} s; the model hears {window_s:g} s at once. Send it in pieces"
+            raise MediaError(MediaFault.AUDIO_TOO_LARGE, why)
+    rows = 0 if reading.hears is None else heard_rows(reading.hears, header.frames, header.samples_per_s)
     return MediaUnit(Modality.AUDIO, header, data, content_key(b"sound", data), rows, 0 if reading.attends else rows)
 
 

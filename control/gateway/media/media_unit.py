@@ -7,6 +7,7 @@ from agents.messages.component_work import Grid
 from templates_lib.graphs.component import Modality
 from templates_lib.media.image_format import ImageHeader
 from templates_lib.media.wav_header import WavHeader
+from templates_lib.values.work import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,15 @@ class MediaUnits:
     @property
     def sounds(self) -> int:
         return sum(unit.prompt_tokens for unit in self.units if unit.modality is Modality.AUDIO)
+
+    @property
+    def rows(self) -> dict[Unit, int]:
+        """Rows that encoders make, in the units that they count them in."""
+        found: dict[Unit, int] = {}
+        for unit in self.units:
+            of = Unit.IMAGE_TOKEN if unit.modality is Modality.IMAGE else Unit.AUDIO_TOKEN
+            found[of] = found.get(of, 0) + unit.rows
+        return found
 
     def of(self, modality: Modality) -> tuple[int, ...]:
         """List the places of units of a kind."""

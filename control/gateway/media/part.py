@@ -20,6 +20,8 @@ class MediaPart:
     """A URL for a picture, base64 for a sound."""
     format: str = ""
     """What a sound is said to be: `wav`."""
+    data: bytes | None = None
+    """The bytes themselves, where they came as a file; `source` is empty then."""
 
 
 def media_part(part: ContentPart, where: str) -> MediaPart | None:

@@ -105,12 +105,11 @@ class Preprocessor:
         """None: none runs."""
         return None if self._life is None or self._life.is_over else self._life.process.pid
 
-    async def prepare(self, unit: MediaUnit, reading: MediaReading, name: str, keep_s: float) -> SidecarAddress:
-        """Have the unit made, as a tensor `name` that is taken once within `keep_s`: where it lies. Raises MediaError
-        for what is damaged, and PreprocessorError."""
+    async def prepare(self, unit: MediaUnit, reading: MediaReading, output: Output) -> SidecarAddress:
+        """Have the unit made; return where it lies. Raises MediaError for what is damaged, and PreprocessorError."""
         for _ in range(_TRIES):
             call = next(self._calls)
-            order = _order(call, unit, reading, Output(name, unit.key, keep_s))
+            order = _order(call, unit, reading, output)
             try:
                 answer = await self._asked(call, order)
             except _LostError:

@@ -39,6 +39,8 @@ class MediaReading:
     """How its encoder sees pictures; None: the config does not say what they are normalised by."""
     marks: Mapping[Modality, int] = field(default_factory=dict)
     """Tokens that stand for pictures and sounds in prompts."""
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end an answer, as the config has them."""
     attends: bool = False
     """Its decoder attends to rows beside its prompt, which have no place in it then (Whisper)."""
 
@@ -58,7 +60,7 @@ def reading_of(terms: MediaTerms) -> MediaReading:
         hears = hearing(graph)
     attends = any(isinstance(each.spec, DecoderSpec) and each.spec.cross_share > 0 for each in graph.components)
     form = None if images is None else _form(images, terms.config)
-    return MediaReading(terms, graph, images, hears, form, _marks(terms.config), attends)
+    return MediaReading(terms, graph, images, hears, form, _marks(terms.config), _stops(terms.config), attends)
 
 
 def _form(rule: ImageRule, config: Mapping[str, Any]) -> PictureForm | None:
@@ -93,3 +95,8 @@ def _part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The config of what reads: a model that speaks has it within."""
     thinker = config.get("thinker_config")
     return thinker if isinstance(thinker, dict) else config
+
+
+def _stops(config: Mapping[str, Any]) -> tuple[int, ...]:
+    named = config.get("eos_token_id")
+    return tuple(each for each in (named if isinstance(named, list) else [named]) if isinstance(each, int))

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from control.gateway.api_error import task_failed, unavailable
 from control.gateway.media.media_unit import MediaUnits
@@ -13,13 +13,15 @@ from control.gateway.published_app import ServedApp
 from control.gateway.tasks.unit_graph import UnitGraph, UnservedPathError, unit_graph
 from control.tasks.failure import TaskFailedError
 from control.tasks.task_process import TaskProcess
-from control.tasks.task_runner import TaskRunner
+from control.tasks.task_runner import KEPT, TaskRunner
 from control.tasks.task_source import TaskSource
 from medley_sdk.values import Record, Signature
+from policies.routing_table import RoutedModel
 from templates_lib.graphs.component import Modality
-from templates_lib.graphs.model_graph import GraphError
+from templates_lib.graphs.model_graph import GraphError, ModelGraph
 from templates_lib.tasks.samples import type_of
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _MOST_WAITING = 256
 """Requests that wait for the code of an app at once: what takes a second for each would hold up all that come later."""
@@ -36,6 +38,8 @@ class AppEntry:
         self._process = TaskProcess(TaskSource(task.file, task.text))
         self._runner = TaskRunner(self._process, task.name)
         self._thread = ThreadPoolExecutor(1, "task")  # the process takes one call at a time
+        self._graphs: dict[tuple[Signature, str, tuple[tuple[int, ...], ...]], dict[str, UnitGraph]] = {}
+        """By signature, model and places of the parts of each kind."""
         self._recording: dict[Key, asyncio.Future[Record]] = {}
         self._waiting = 0
 
@@ -52,10 +56,12 @@ class AppEntry:
     def update(self, served: ServedApp, types: Mapping[str, ModelEntry]) -> None:
         """Take a new table, in which the code is the same."""
         self.served, self.types = served, types
+        self._graphs.clear()
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self._process.close()
+        """End the process, behind the requests that wait for it."""
+        self._thread.submit(self._process.close)
+        self._thread.shutdown(wait=False)
 
     def model_of(self, kind: str) -> ModelEntry:
         """Raises ApiError 503 for a request type that the plan does not serve."""
@@ -65,24 +71,28 @@ class AppEntry:
             raise unavailable(f"`{self.served.name}` serves no {kind} requests now; it serves {known}")
         return model
 
-    async def graphs(self, signature: Signature, model: ModelEntry, units: MediaUnits) -> dict[str, UnitGraph]:
+    async def graphs(
+        self, signature: Signature, routing: RoutedModel, graph: ModelGraph, units: MediaUnits
+    ) -> dict[str, UnitGraph]:
         """Route → what requests of the signature ask of executors on it, for the routes of their type. Raises
         ApiError."""
-        routing, parts = model.served.routing, {kind: units.of(kind) for kind in Modality}
-        graph = None if model.reading is None else model.reading.graph
-        if graph is None:
-            raise unavailable(f"The table lacks the config of `{self.served.name}`")
+        key = signature, routing.id, tuple(units.of(kind) for kind in Modality)
+        if (known := self._graphs.get(key)) is not None:
+            return known
         found: dict[str, UnitGraph] = {}
-        why = ""
+        why = "no route does"
         for route in routing.routes:
             record = await self._record((signature, self.served.choices.get(route.id, ())))
             legs = [self.served.roles[leg.work_class] for leg in route.legs]
             try:
-                found[route.id] = unit_graph(graph, record, legs, parts)
+                found[route.id] = unit_graph(graph, record, legs, {kind: units.of(kind) for kind in Modality})
             except (GraphError, UnservedPathError) as error:
                 why = str(error)
         if not found:
-            raise unavailable(f"`{self.served.name}` serves no {type_of(signature)} requests: {why or 'no route does'}")
+            raise unavailable(f"`{self.served.name}` serves no {type_of(signature)} requests: {why}")
+        if len(self._graphs) >= KEPT:
+            self._graphs.clear()
+        self._graphs[key] = found
         return found
 
     async def answer(self, graph: UnitGraph, text: str) -> Any:
@@ -99,10 +109,15 @@ class AppEntry:
             return known
         if (under_way := self._recording.get(key)) is None:
             under_way = self._recording[key] = asyncio.ensure_future(self._asked(lambda: self._runner.record(*key)))
-            under_way.add_done_callback(lambda _: self._recording.pop(key, None))
+            under_way.add_done_callback(lambda done: self._recorded(key, done))
         return await asyncio.shield(under_way)
 
-    async def _asked(self, do: Any) -> Any:
+    def _recorded(self, key: Key, done: asyncio.Future[Record]) -> None:
+        del self._recording[key]
+        if not done.cancelled():
+            done.exception()  # whoever waited has it, or nobody does any more
+
+    async def _asked(self, do: Callable[[], T]) -> T:
         """Run it on the thread of the process. Raises ApiError."""
         if self._waiting >= _MOST_WAITING:
             raise task_failed(self.served.name)
@@ -112,7 +127,7 @@ class AppEntry:
         finally:
             self._waiting -= 1
 
-    def _checked(self, do: Any) -> Any:
+    def _checked(self, do: Callable[[], T]) -> T:
         """Raises ApiError."""
         try:
             return do()

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from control.gateway.api_error import bad_request, unknown_model
-from control.gateway.generation_params import Conversation, GenerationParams
+from control.gateway.api_error import bad_request, unavailable, unknown_model
+from control.gateway.generation_params import GenerationParams, media_of
 from control.gateway.media.media_unit import MediaUnits
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published_app import ServedApp
@@ -46,6 +46,11 @@ class Apps:
         for entry in self.entries.values():
             entry.close()
 
+    def named(self, models: Mapping[str, ModelEntry]) -> dict[str, ModelEntry]:
+        """What clients may name, of the table's models and of apps: of these a model with its tokenizer."""
+        of_apps = {name: next(iter(entry.types.values())) for name, entry in self.entries.items() if entry.types}
+        return {name: model for name, model in models.items() if name not in self.parts} | of_apps
+
     def resolve(self, params: GenerationParams) -> tuple[GenerationParams, TaskRequest | None]:
         """The request as one to the model that serves its type; None: it is for no app. Raises ApiError."""
         entry = self.entries.get(params.model)
@@ -61,15 +66,16 @@ class Apps:
 
     async def call(self, asked: TaskRequest | None, units: MediaUnits | None, wanted: WantedAnswer) -> TaskCall | None:
         """What an answer to the request asks of executors. Raises ApiError."""
-        if asked is None or asked.model.reading is None:
+        if asked is None:
             return None
-        found = units or MediaUnits(())
-        graphs = await asked.app.graphs(asked.signature, asked.model, found)
-        return TaskCall(asked.app, graphs, asked.model.reading, found, wanted.places)
+        reading, found = asked.model.reading, units or MediaUnits(())
+        if reading is None:
+            raise unavailable(f"The table lacks the config of `{asked.app.served.name}`")
+        graphs = await asked.app.graphs(asked.signature, asked.model.served.routing, reading.graph, found)
+        return TaskCall(asked.app, graphs, reading, found, wanted.places)
 
 
 def _signature(params: GenerationParams, entry: AppEntry) -> Signature:
     """All that the code of a task may know of a request for text. Text is there wherever the app takes some."""
-    prompts = params.prompts
-    media = [part.modality for each in prompts if isinstance(each, Conversation) for part in each.media]
+    media = [part.modality for each in params.prompts for part in media_of(each)]
     return Signature("text", entry.takes_text, media.count(Modality.IMAGE), media.count(Modality.AUDIO))

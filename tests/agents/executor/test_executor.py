@@ -29,7 +29,7 @@ from agents.weights.source import open_checkpoint
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.components.tiny_graphs import save_graph
 from tests.agents.engines.pipelines import CPU
-from tests.agents.tensors.nodes import PAGE, SETTINGS, Node, run_node
+from tests.agents.tensors.nodes import PAGE, SETTINGS, Node, run_node, wait_until
 
 PATIENCE_S = 240.0
 MODEL, COMPONENT = "pictures", "vision"
@@ -225,6 +225,34 @@ def test_a_unit_that_was_cancelled_before_its_turn_is_not_waited_for(place: Plac
                 assert "never-put-164" not in book._takes
 
     asyncio.run(scenario())
+
+
+def test_a_unit_that_is_cancelled_waits_neither_for_its_values_nor_for_room(tmp_path: Path) -> None:
+    def claims(node: Node) -> int:
+        with node.sidecar._desk.change() as book:
+            return len(book._claims._waiting)
+
+    async def scenario(place: Place) -> None:
+        async with Gateway(place.where, place.gateway) as gateway:
+            gateway.send(asked(1, "never-put", timeout_s=3600.0))
+            await asyncio.to_thread(wait_until, lambda: place.node.waiting)
+            gateway.send(Cancel(1))
+            await asyncio.to_thread(wait_until, lambda: not place.node.waiting)
+            for number in range(2, 6):  # the last finds no room
+                place.node.client(f"front-{number}").put(f"unit-{number}", picture(number))
+                gateway.send(asked(number, f"unit-{number}", keep_s=3600.0, timeout_s=3600.0))
+            await asyncio.to_thread(wait_until, lambda: claims(place.node))
+            gateway.send(Cancel(5))
+            await asyncio.to_thread(wait_until, lambda: not claims(place.node))
+            assert 5 not in gateway.answers()
+
+    with run_node(replace(SETTINGS, quota_bytes=3 * PAGE)) as node:
+        place = Place(tmp_path, node)
+        try:
+            asyncio.run(scenario(place))
+        finally:
+            place.process.kill()
+            place.process.wait()
 
 
 def test_it_drains_and_ends_when_it_is_told_to(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from PIL import Image
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from agents.media.sound import heard
+from agents.messages.to_preprocessor import Output
+from agents.messages.to_sidecar import SidecarAddress
 from agents.tensors.client import TensorClient
 from agents.transfer.errors import BlobGoneError
 from control.gateway.media.media_unit import MediaUnit, content_key
@@ -39,8 +41,11 @@ def test_pictures_and_sounds_are_as_their_encoders_take_them() -> None:
     async def scenario(node: TensorClient) -> None:
         preprocessor = Preprocessor(("--slab-mib", "8", "--decoders", "1"))
 
+        async def prepared(name: str, unit: MediaUnit) -> SidecarAddress:
+            return await preprocessor.prepare(unit, READING, Output(name, unit.key, KEEP_S))
+
         async def taken(name: str, unit: MediaUnit) -> np.ndarray:
-            place = await preprocessor.prepare(unit, READING, name, KEEP_S)
+            place = await prepared(name, unit)
             return np.array((await asyncio.to_thread(node.take, name, place, wait_s=PATIENCE_S)).array)
 
         try:
@@ -54,14 +59,14 @@ def test_pictures_and_sounds_are_as_their_encoders_take_them() -> None:
             np.testing.assert_array_equal(await taken("sound", unit), heard(unit.header, sound))
 
             with pytest.raises(MediaError) as refused:
-                await preprocessor.prepare(unit_of(data[:-60]), READING, "damaged", KEEP_S)
+                await prepared("damaged", unit_of(data[:-60]))
             assert refused.value.fault is MediaFault.INVALID_IMAGE
             with pytest.raises(PreprocessorError):  # it becomes more numbers than there is room for
-                await preprocessor.prepare(unit_of(picture("PNG", (2000, 2000))), READING, "large", KEEP_S)
+                await prepared("large", unit_of(picture("PNG", (2000, 2000))))
 
-            place = await preprocessor.prepare(unit_of(data), READING, "nobody", KEEP_S)
+            place = await prepared("nobody", unit_of(data))
             preprocessor.discard("nobody")
-            await preprocessor.prepare(unit_of(data), READING, "behind", KEEP_S)
+            await prepared("behind", unit_of(data))
             with pytest.raises(BlobGoneError):
                 await asyncio.to_thread(node.take, "nobody", place, wait_s=0.5)
         finally:

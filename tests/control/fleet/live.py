@@ -36,6 +36,7 @@ from control.fleet.publisher import Publisher
 from control.fleet.routing import GatewayModel, Routing, gateway_model
 from control.fleet.run import run
 from control.fleet.stores import FleetStores
+from control.gateway.published_app import ServedApp
 from control.hub.board import Board
 from control.hub.deployed import ModelFiles
 from control.hub.hub import Hub
@@ -127,8 +128,10 @@ class ControlPlane(NoObserver):
         earlier: tuple[Plan, ...] = (),
         models: Mapping[str, GatewayModel] | None = None,
         components: tuple[str, ...] = (),
+        apps: tuple[ServedApp, ...] = (),
     ) -> None:
-        """`models`: a text model named chat where nothing else is said. `components`: of executors, beside those."""
+        """`models`: a text model named chat where nothing else is said. `components`: of executors, beside those.
+        `apps`: whose request types some models serve."""
         self.place, self._cloud = place, place.cloud()
         self.steps: list[PastTransition] = []
         database, now = place.database, lambda: datetime.now(UTC)
@@ -142,7 +145,7 @@ class ControlPlane(NoObserver):
         )
         self.board = Board({place.gateway_key: "gateway"}, place.lost_after_s, time.monotonic())
         publisher, self.effects = Publisher(place.table, PostgresApiTokens(database), now), ThreadEffects()
-        publisher.serve("live", Routing(plan, served))
+        publisher.serve("live", Routing(plan, served, apps=apps))
         settings = KeeperSettings(0.5, place.in_flight)
         self.keeper = Keeper(self.stores, self.board, self.effects, publisher.publish, settings)
         self.keeper.observer = self

@@ -3,9 +3,10 @@
 import base64
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -54,7 +55,7 @@ MARK = "{"
 """Text of the token that stands for a picture: number `IMAGE_TOKEN` of the byte tokenizer."""
 TEMPLATE = (
     "{% for m in messages %}{% if m['content'] is string %}{{ m['content'] }}{% else %}{% for part in m['content'] %}"
-    "{{ '" + MARK + "' if part['type'] == 'image' else part['text'] }}{% endfor %}{% endif %}{% endfor %}"
+    "{{ '<" + MARK + ">' if part['type'] == 'image' else part['text'] }}{% endfor %}{% endif %}{% endfor %}"
 )
 
 
@@ -73,8 +74,15 @@ def asked(text: str, *seeds: int, **more: Any) -> dict[str, Any]:
 
 def expected(text: str, pictures: int, tokens: int) -> str:
     """What an echo answers: the prompt over and over, in which a picture has a token for each row."""
-    prompt = MARK * ROWS * pictures + text
+    prompt = f"<{MARK * ROWS}>" * pictures + text
     return (prompt * (1 + tokens // len(prompt)))[:tokens]
+
+
+def app_tokenizer(folder: Path) -> Path:
+    """One token a byte, and `MARK` for a picture."""
+    byte_tokenizer(folder)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>", "chat_template": TEMPLATE}))
+    return folder
 
 
 @dataclass
@@ -84,43 +92,61 @@ class AppWorld(World):
     node: Node | None = None
     task: str = TASK
     types: Sequence[str] = (WITH_IMAGES, TEXT_ALONE)
+    routes: Mapping[str, RoutedRoute] = field(default_factory=lambda: ROUTES)
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: ROLES)
+    weights: Path | None = None
+    """A checkpoint; None: one of `graph` with random weights is saved."""
+    graph: str = "qwen-vl"
+    config: dict[str, Any] = field(default_factory=dict)
+    """Of the model; empty: the checkpoint's, with how its pictures are made."""
+    tokenizer: Path | None = None
+    """None: one token a byte."""
+    context: int = 20_000
 
-    def encoder(self, name: str) -> Process:
-        """One that runs from a checkpoint of random weights."""
+    def executor(self, name: str, work_class: str = SEEN.work_class) -> Process:
+        """One of the component that does a work class."""
         assert self.node is not None
-        weights = self.folder / "weights"
-        if not weights.exists():
-            save_graph("qwen-vl", weights)
+        if self.weights is None:
+            self.weights = self.folder / "weights"
+            save_graph(self.graph, self.weights)
         key = self.folder / f"{name}.key"
         KeyPair.generate().save(key)
-        layout = PipelineLayout(APP, ((NodeLimits("node", 1.0, 4, 64, 64),),), 16, 64, 96)
+        layout = PipelineLayout(APP, ((NodeLimits("node", 1.0, 4, 64, 64),),), 16, self.context, 96)
         path = self.folder / f"{name}.json"
         path.write_bytes(msgspec.json.encode(InstanceFile(layout, {self.keys.public: "gateway"}, {})))
-        given = ("--instance", path, "--key", key, "--checkpoint", weights, "--dtype", "float32")
-        command = [*map(str, given), "--components", "vision", "--sidecar", self.node.name]
+        given = ("--instance", path, "--key", key, "--checkpoint", self.weights, "--dtype", "float32")
+        (component,) = self.roles[work_class]
+        command = [*map(str, given), "--components", component, "--sidecar", self.node.name]
         process = Process("agents.executor", command, self.folder / f"{name}.log")
-        self.echoes[name], self.legs[name] = process, (ZONE, SEEN.work_class)
+        self.echoes[name], self.legs[name] = process, (ZONE, work_class)
         return process
 
     def decoder(self, name: str, *arguments: str) -> Process:
         assert self.node is not None
         return self.echo(name, "--sidecar", self.node.name, *arguments, zone=ZONE, leg=WRITTEN.work_class)
 
+    def serve(self, task: str = TASK, types: Sequence[str] = (WITH_IMAGES, TEXT_ALONE)) -> None:
+        """Have the gateway serve this, if it does not yet."""
+        if (self.task, self.types) != (task, types):
+            self.task, self.types = task, types
+            self.publish_app()
+            self.wait_for("medley_gateway_table_version", self.version)
+
     def publish_app(self) -> None:
         self.version += 1
         members = tuple(RoutedInstance(name, zone, {of: self.rate}) for name, (zone, of) in self.legs.items())
-        config = json.loads((self.folder / "weights" / "config.json").read_text()) | {"preprocessor_config": LOOK}
-        tokenizer = byte_tokenizer(self.folder / "app-tokenizer")
-        (tokenizer / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>", "chat_template": TEMPLATE}))
+        assert self.weights is not None
+        config = self.config or json.loads((self.weights / "config.json").read_text()) | {"preprocessor_config": LOOK}
+        tokenizer = self.tokenizer or app_tokenizer(self.folder / "app-tokenizer")
         models = []
         for kind in self.types:
-            route = ROUTES[kind]
+            route = self.routes[kind]
             classes = {leg.work_class for leg in route.legs}
             own = tuple(member for member in members if classes & member.units_per_s.keys())
             routing = RoutedModel(f"{APP}-{kind}", (route,), own, BY_ID)
-            models.append(PublishedModel(routing, str(tokenizer), 20_000, 17, 5, media=MediaTerms(config)))
+            models.append(PublishedModel(routing, str(tokenizer), self.context, 17, 5, media=MediaTerms(config)))
         types = {kind: f"{APP}-{kind}" for kind in self.types}
-        app = ServedApp(APP, TaskCode("describe.py", self.task, "describe"), types, ROLES)
+        app = ServedApp(APP, TaskCode("describe.py", self.task, "describe"), types, self.roles)
         where = {name: Address(each.said["endpoint"], each.said["public_key"]) for name, each in self.echoes.items()}
         keys = (AccessKey("0123456789ab", sha256(SECRET.encode()).hexdigest()),)
         write_published(self.folder / "table.json", Published(self.version, where, tuple(models), keys, apps=(app,)))

@@ -22,7 +22,7 @@ def world(tmp_path: Path) -> Iterator[AppWorld]:
         world = AppWorld(tmp_path, node=node)
         try:
             for number in range(2):
-                world.encoder(f"eye-{number}")
+                world.executor(f"eye-{number}")
                 world.decoder(f"writer-{number}", "--step-s", "0.005")
             world.publish_app()
             world.start_gateway("--preprocessor-slab-mib", "8")

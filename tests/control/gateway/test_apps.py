@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.agents.tensors.nodes import SETTINGS, run_node
-from tests.control.gateway.app_world import APP, TASK, TEXT_ALONE, WITH_IMAGES, AppWorld, asked, expected, image
+from tests.control.gateway.app_world import APP, TASK, TEXT_ALONE, AppWorld, asked, expected, image
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppWorld]:
     with run_node(SETTINGS) as node:
         world = AppWorld(tmp_path_factory.mktemp("app"), node=node)
         try:
-            world.encoder("eye-0")
+            world.executor("eye-0")
             world.decoder("writer-0")
             world.publish_app()
             world.start_gateway("--preprocessor-slab-mib", "8")
@@ -35,30 +35,35 @@ def children(world: AppWorld, module: str) -> list[int]:
 
 
 def test_pictures_are_encoded_apart_and_their_rows_stand_in_the_prompt(world: AppWorld) -> None:
+    world.serve()
     with world.http() as http:
         answer = http.post("/v1/chat/completions", json=asked("what is it?", 1, 2, max_tokens=40))
     assert answer.status_code == 200, answer.text + world.gateway_log
     body = answer.json()
     assert body["model"] == APP
     assert body["choices"][0]["message"]["content"] == expected("what is it?", 2, 40)
-    assert body["usage"]["prompt_tokens"] == 2 * 6 + len("what is it?")
+    assert body["usage"]["prompt_tokens"] == 2 * (1 + 6 + 1) + len("what is it?")
 
 
 def test_text_alone_takes_its_own_path_and_streams(world: AppWorld) -> None:
+    world.serve()
     with world.http() as http:
         body = asked("just text", max_tokens=20, stream=True)
         answer = http.post("/v1/chat/completions", json=body)
         listed = http.get("/v1/models").json()["data"]
         hidden = http.get(f"/v1/models/{APP}-{TEXT_ALONE}")
+        counted = http.post("/tokenize", json={"model": APP, "prompt": "just text"})
     lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: {")]
     texts = [choice["delta"].get("content") or "" for line in lines for choice in json.loads(line)["choices"]]
     assert "".join(texts) == expected("just text", 0, 20)
     assert [each["id"] for each in listed] == [APP]
     assert listed[0]["input_modalities"] == ["text", "image"]
     assert hidden.status_code == 404
+    assert counted.json()["count"] == len("just text")
 
 
 def test_what_is_damaged_inside_is_refused_with_its_code(world: AppWorld) -> None:
+    world.serve()
     part = image(3)
     url = part["image_url"]["url"]
     body = asked("what is it?", 3)
@@ -71,6 +76,7 @@ def test_what_is_damaged_inside_is_refused_with_its_code(world: AppWorld) -> Non
 
 
 def test_a_lost_preprocessor_is_started_again(world: AppWorld) -> None:
+    world.serve()
     with world.http() as http:
         assert http.post("/v1/chat/completions", json=asked("a", 4, max_tokens=4)).status_code == 200
         (pid,) = children(world, "agents.preprocessor")
@@ -79,8 +85,13 @@ def test_a_lost_preprocessor_is_started_again(world: AppWorld) -> None:
         assert children(world, "agents.preprocessor") != [pid]
 
 
+def own_task(last: str) -> str:
+    """The task with another last line."""
+    return TASK[: TASK.index("    return")] + f"    {last}\n"
+
+
 @pytest.mark.parametrize(
-    ("task", "status"),
+    ("last", "status"),
     [
         ("raise ValueError('no')", 500),
         pytest.param("while True: pass", 500, marks=pytest.mark.slow),
@@ -88,55 +99,30 @@ def test_a_lost_preprocessor_is_started_again(world: AppWorld) -> None:
         pytest.param("return language(request.text)", 503, marks=pytest.mark.slow),
     ],
 )
-def test_code_that_fails_costs_its_request_and_no_other(world: AppWorld, task: str, status: int) -> None:
-    before = world.task
-    try:
-        world.task = TASK[: TASK.index("    return")] + f"    {task}\n"
-        world.publish_app()
-        world.wait_for("medley_gateway_table_version", world.version)
-        with world.http() as http:
-            found = [http.post("/v1/chat/completions", json=asked("a", 6, max_tokens=4)) for _ in range(2)]
-    finally:
-        world.task = before
-        world.publish_app()
-        world.wait_for("medley_gateway_table_version", world.version)
+def test_code_that_fails_costs_its_request_and_nothing_else(world: AppWorld, last: str, status: int) -> None:
+    world.serve(own_task(last))
+    with world.http() as http:
+        found = [http.post("/v1/chat/completions", json=asked("a", 6, max_tokens=4)) for _ in range(2)]
+        assert http.get("/readyz").status_code == 200
     assert {each.status_code for each in found} == {status}
     if status == 500:
         assert {each.json()["error"]["code"] for each in found} == {"task_failed"}
         assert "describe.py" not in found[0].text
-    with world.http() as http:
-        assert http.post("/v1/chat/completions", json=asked("a", 6, max_tokens=4)).status_code == 200
 
 
 def test_code_that_awaits_makes_the_answer_of_what_was_written(world: AppWorld) -> None:
-    before = world.task
-    try:
-        words = "    return {'said': (await language(request.text, [vision(i) for i in request.images]))[:7]}\n"
-        world.task = TASK[: TASK.index("    return")] + words
-        world.publish_app()
-        world.wait_for("medley_gateway_table_version", world.version)
-        with world.http() as http:
-            answer = http.post("/v1/chat/completions", json=asked("hello", 7, max_tokens=20))
-    finally:
-        world.task = before
-        world.publish_app()
-        world.wait_for("medley_gateway_table_version", world.version)
+    world.serve(own_task("return {'said': (await language(request.text, [vision(i) for i in request.images]))[:7]}"))
+    with world.http() as http:
+        answer = http.post("/v1/chat/completions", json=asked("hello", 7, max_tokens=20))
     said = expected("hello", 1, 20)[:7]
     assert json.loads(answer.json()["choices"][0]["message"]["content"]) == {"said": said}
 
 
 def test_a_type_that_the_plan_does_not_serve_is_told_to_come_again(world: AppWorld) -> None:
-    try:
-        world.types = (TEXT_ALONE,)
-        world.publish_app()
-        world.wait_for("medley_gateway_table_version", world.version)
-        with world.http() as http:
-            answer = http.post("/v1/chat/completions", json=asked("a", 8, max_tokens=4))
-            alone = http.post("/v1/chat/completions", json=asked("a", max_tokens=4))
-    finally:
-        world.types = (WITH_IMAGES, TEXT_ALONE)
-        world.publish_app()
-        world.wait_for("medley_gateway_table_version", world.version)
+    world.serve(types=(TEXT_ALONE,))
+    with world.http() as http:
+        answer = http.post("/v1/chat/completions", json=asked("a", 8, max_tokens=4))
+        alone = http.post("/v1/chat/completions", json=asked("a", max_tokens=4))
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "service_unavailable")
     assert "retry-after" in answer.headers
     assert TEXT_ALONE in answer.json()["error"]["message"]

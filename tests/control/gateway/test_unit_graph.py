@@ -1,18 +1,29 @@
 """Which parts of a request are encoded where, and where their rows stand: decided without sockets."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from control.gateway.media.placeholders import PlaceholderError, expanded
+from control.gateway.model_entry import ModelEntry
+from control.gateway.published import PublishedModel
 from control.gateway.tasks.unit_graph import EncodeStep, UnservedPathError, unit_graph
+from control.gateway.tokenizer_source import load_tokenizer
 from control.tasks.shipped_task import VARIABLE, shipped_source
 from control.tasks.task_process import TaskProcess
 from control.tasks.task_source import TaskSource
 from medley_sdk.messages import RecordOne
 from medley_sdk.values import Record, Signature
+from policies.routing import BY_ID
+from policies.routing_table import RoutedModel
 from templates_lib.graphs.catalogue import load_graph
 from templates_lib.graphs.component import Modality
+from templates_lib.values.work import Unit
+from tests.control.gateway.app_world import APP, ROUTES, SEEN, WITH_IMAGES, WRITTEN
+from tests.control.gateway.world import byte_tokenizer
 
 GRAPH = "qwen2.5-vl-7b"
 OWN = """
@@ -81,3 +92,17 @@ def test_a_prompt_with_another_number_of_places_is_refused(units, kind) -> None:
         expanded([*tokens, MARKS[kind]], MARKS, units)
     with pytest.raises(PlaceholderError):
         expanded(tokens, MARKS, [*units, (kind, 3)])
+
+
+def test_who_brings_more_than_a_mean_request_is_charged_more_of_the_encoder(tmp_path: Path) -> None:
+    routing = RoutedModel(f"{APP}-{WITH_IMAGES}", (ROUTES[WITH_IMAGES],), (), BY_ID)
+    tokenizer = load_tokenizer(byte_tokenizer(tmp_path))
+
+    async def charged(rows: int) -> dict[str, float]:
+        model = ModelEntry(PublishedModel(routing, "", 1000, 17), tokenizer)
+        return {each.work: each.units for each in model.charges(10, 10, ("", ""), {Unit.IMAGE_TOKEN: rows})}
+
+    mean, large = (asyncio.run(charged(rows)) for rows in (6, 24))
+    assert mean[SEEN.work_class] == SEEN.units_per_request
+    assert large[SEEN.work_class] == 4 * mean[SEEN.work_class]
+    assert large[WRITTEN.work_class] == mean[WRITTEN.work_class]

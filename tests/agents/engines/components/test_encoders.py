@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from agents.engines.torch_components.loading import Limits
 from agents.engines.torch_components.log_mel import mel_filters
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
+from agents.weights.source import open_checkpoint
 from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.engines.components.graph_requests import noise
 from tests.agents.engines.components.split_model import load_encoder
-from tests.agents.engines.components.tiny_graphs import WHISPER
+from tests.agents.engines.components.tiny_graphs import WHISPER, save_graph
 from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.tiny_models import save_random
 
 Made = Callable[[str], tuple[Checkpoint, PreTrainedModel]]
 Reference = Callable[[PreTrainedModel, EncoderUnit], torch.Tensor]
@@ -204,3 +207,14 @@ def test_a_component_that_is_not_known_is_named(tiny_graph: Made) -> None:
 def test_mel_bands_are_those_of_whisper(bands: int) -> None:
     expected = WhisperFeatureExtractor(feature_size=bands).mel_filters.T
     np.testing.assert_allclose(mel_filters(bands), expected, rtol=0, atol=1e-7)
+
+
+def test_weights_are_known_by_what_they_are_wherever_they_lie(tiny_graph: Made, tmp_path: Path) -> None:
+    def fingerprint(checkpoint: Checkpoint) -> str:
+        return load_encoder(checkpoint, "dinov2").facts.fingerprint
+
+    checkpoint, _ = tiny_graph("dinov2")
+    model = save_graph("dinov2", tmp_path / "same")
+    save_random(model, tmp_path / "other", seed=99)
+    assert fingerprint(open_checkpoint(tmp_path / "same")) == fingerprint(checkpoint)
+    assert fingerprint(open_checkpoint(tmp_path / "other")) != fingerprint(checkpoint)
