@@ -9,7 +9,10 @@ and what each part said. Ends with status 1 where a part failed or no time was l
 
 import argparse
 import json
+import os
 import platform
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -18,13 +21,27 @@ from pathlib import Path
 
 import torch
 
+PROGRAMS = (
+    "tests/agents/executor",
+    "tests/agents/stage/test_instance.py",
+    "tests/agents/hand_off/test_two_legs.py",
+    "tests/agents/engines/test_torch_engine_exact.py",
+    "tests/agents/engines/test_decode_steps.py",
+    "tests/agents/engines/test_torch_engine_kv_blocks.py",
+    "tests/agents/engines/components/test_encoders.py",
+)
+"""Tests of the node's own programs and of engines, which then run on the device."""
 PARTS: dict[str, tuple[str, ...]] = {
     "kernels": ("agents.engines.torch_engine.kernels.check", "--device", "{device}"),
     "tokens": ("bench.gpu_tokens", "--device", "{device}"),
-    "kernel-times": ("bench.gpu_kernels", "--gpu", "{gpu}", "--device", "{device}"),
     "stages": ("bench.gpu_stages", "--gpu", "{gpu}", "--device", "{device}"),
+    "profile": ("bench.gpu_profile", "--gpu", "{gpu}", "--device", "{device}", "--rows", "{folder}/profile.jsonl"),
+    "kernel-times": ("bench.gpu_kernels", "--gpu", "{gpu}", "--device", "{device}"),
+    "programs": ("pytest", "-v", "-n", "6", "--tb=short", "-p", "no:cacheprovider", *PROGRAMS),
 }
 """Name → module and arguments, what is worth most first."""
+_PROGRESS = re.compile(r"\d+%\|.*\[|^\[W\d+ ")
+"""Bars of libraries, and warnings of torch's own threads."""
 _TAIL = 40
 """Lines of what a failed part printed that are shown."""
 
@@ -46,13 +63,14 @@ def run(name: str, folder: Path, values: dict[str, str], timeout_s: float) -> di
     command = [sys.executable, "-m", module, *(each.format(**values) for each in arguments)]
     start, said = time.perf_counter(), folder / f"{name}.txt"
     with said.open("w") as out:
+        environment = os.environ | {"MEDLEY_TEST_DEVICE": values["device"]}
+        part = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
         try:
-            code = subprocess.run(
-                command, stdout=out, stderr=subprocess.STDOUT, timeout=timeout_s, check=False
-            ).returncode
-            status = "failed" if code else "ok"
+            status = "failed" if part.wait(timeout_s) else "ok"
         except subprocess.TimeoutExpired:
             status = "out of time"
+            os.killpg(part.pid, signal.SIGKILL)  # its own processes too
+            part.wait()
     return {
         "status": status,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -72,7 +90,7 @@ def report(folder: Path, gpu: str, done: dict[str, dict[str, object]]) -> None:
                 f"`python {found['command']}`, {found['seconds']} s, {found['at']}",
                 "",
                 "```",
-                *said[-400:],
+                *[line for line in said if line and not _PROGRESS.search(line)][-400:],
                 "```",
                 "",
             ]
@@ -92,7 +110,7 @@ def main() -> int:
     state = arguments.out / "done.json"
     done: dict[str, dict[str, object]] = json.loads(state.read_text()) if state.exists() else {}
     until = time.monotonic() + 60 * arguments.minutes
-    values = {"gpu": arguments.gpu, "device": arguments.device}
+    values = {"gpu": arguments.gpu, "device": arguments.device, "folder": str(arguments.out)}
     for name in wanted:
         left_s = until - time.monotonic()
         if done.get(name, {}).get("status") == "ok" or left_s <= 0:

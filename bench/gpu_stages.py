@@ -61,6 +61,8 @@ DTYPE = torch.bfloat16
 BATCHES = (1, 16, 64)
 CONTEXT = 1024
 PROMPTS = (512, 2048)
+ROWS = (1, 64, max(PROMPTS))
+"""Of steps, from one stage to the next."""
 STEPS = 8
 ROUNDS = 50
 WAYS = ("graphs", "kernels", "plain")
@@ -150,36 +152,42 @@ def prefill(engine: TorchEngine, weights: RandomCheckpoint, card: Gpu, tokens: i
     )
 
 
-def end_of_edge(port: int, sends: bool, rows: int, device: str) -> tuple[float, str]:
-    """Seconds for a step's rows, and by way of what."""
+def end_of_edge(port: int, sends: bool, device: str) -> list[tuple[float, str]]:
+    """For each of ROWS: seconds for a step's rows, and by way of what."""
     is_gpu = device == "cuda"
     at = torch.device(device, int(sends) % torch.cuda.device_count() if is_gpu else 0)
-    settings = EdgeSettings(HIDDEN, DTYPE, rows, 60.0, device=at, tries_nccl=is_gpu)
+    settings = EdgeSettings(HIDDEN, DTYPE, max(ROWS), 60.0, device=at, tries_nccl=is_gpu)
     store = join("127.0.0.1", port, 60.0)
     if sends:
-        sender, sent = connect_sender(store, "edge", settings), torch.zeros(rows, HIDDEN, dtype=DTYPE, device=at)
-        for _ in range(ROUNDS):
-            sender.send(sent)
-        sender.flush()
-        return 0.0, ""
-    receiver = connect_receiver(store, "edge", settings)
-    got = receiver.receive(rows)
-    start = time.perf_counter()
-    for _ in range(ROUNDS - 1):
+        sender = connect_sender(store, "edge", settings)
+        for rows in ROWS:
+            sent = torch.zeros(rows, HIDDEN, dtype=DTYPE, device=at)
+            for _ in range(ROUNDS):
+                sender.send(sent)
+            sender.flush()
+        return []
+    receiver, found = connect_receiver(store, "edge", settings), []
+    for rows in ROWS:
         got = receiver.receive(rows)
-    if is_gpu:
-        torch.cuda.synchronize(at)
-    return (time.perf_counter() - start) / (ROUNDS - 1), "NCCL" if got.device.type == "cuda" else "gloo"
+        start = time.perf_counter()
+        for _ in range(ROUNDS - 1):
+            got = receiver.receive(rows)
+        if is_gpu:
+            torch.cuda.synchronize(at)
+        took_s = (time.perf_counter() - start) / (ROUNDS - 1)
+        found.append((took_s, "NCCL" if got.device.type == "cuda" else "gloo"))
+    return found
 
 
-def edge(rows: int, device: str) -> None:
+def edges(device: str) -> None:
     processes = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
     with closing(Rendezvous("127.0.0.1")) as meeting, processes:
-        ends = [processes.submit(end_of_edge, meeting.port, sends, rows, device) for sends in (True, False)]
-        took_s, way = ends[1].result()
+        ends = [processes.submit(end_of_edge, meeting.port, sends, device) for sends in (True, False)]
+        found = ends[1].result()
         ends[0].result()
-    rate = rows * HIDDEN * DTYPE.itemsize / took_s / 1e9
-    print(f"{rows} rows from one stage to the next: {1000 * took_s:.2f} ms over {way}, {rate:.2f} GB/s", flush=True)
+    for rows, (took_s, way) in zip(ROWS, found, strict=True):
+        rate = rows * HIDDEN * DTYPE.itemsize / took_s / 1e9
+        print(f"{rows} rows from one stage to the next: {1000 * took_s:.2f} ms over {way}, {rate:.2f} GB/s", flush=True)
 
 
 def choose(way: str) -> None:
@@ -217,8 +225,7 @@ def main() -> None:
         for tokens in PROMPTS:
             prefill(engine, weights, card, tokens)
         engine.close()
-    for rows in (1, 64, max(PROMPTS)):
-        edge(rows, arguments.device)
+    edges(arguments.device)
 
 
 if __name__ == "__main__":

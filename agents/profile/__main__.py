@@ -35,7 +35,6 @@ from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.profile_row import Header
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-_CPU = torch.device("cpu")
 
 
 def _arguments() -> argparse.Namespace:
@@ -46,6 +45,7 @@ def _arguments() -> argparse.Namespace:
     engine = what.add_parser("engine", help="steps of an engine")
     engine.add_argument("--engine", choices=stage_engines(), default=DEFAULT_ENGINE, help="in its environment")
     engine.add_argument("--weights", required=True, help="hf:ORG/NAME, package:NAME or path:PATH")
+    engine.add_argument("--device", type=torch.device, default=torch.device("cpu"), help="cpu, or cuda:0")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
     engine.add_argument("--company-s", type=float, default=0.0, help="go on for as long, beside nodes still measured")
@@ -60,26 +60,27 @@ def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     checkpoint = decoder_part(open_checkpoint(fetch_layers(place) if is_on_hub(place) else weights_path(place)))
     config = decoder_config(checkpoint.config)
     one = memory_need(checkpoint, config, LayerRange(0, 1, first=False, last=False), _DTYPES[arguments.dtype])
-    plan = sweeps(config.layers, config.max_context_tokens, one.weight_bytes)
+    device = arguments.device
+    plan = sweeps(config.layers, config.max_context_tokens, one.weight_bytes, device.type)
     _write(out, Header(BLOCKS * sum(len(sweep.points) for sweep in plan) + 1))
     for sweep in plan:
         blocks = kv_blocks((*sweep.points, beside(config.max_context_tokens)), BLOCK_TOKENS)
-        loaded = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
+        loaded = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], device)
         engine = GuardedEngine(paced(loaded, arguments.pace))  # as it serves
-        for block in measured(engine, sweep.points):
+        for block in measured(engine, sweep.points, device):
             _write(out, block)
         if sweep is plan[-1]:
             _write(out, measure_hand_off_cost(engine))
-            _keep_company(engine, sweep.points, arguments.company_s)
+            _keep_company(engine, sweep.points, device, arguments.company_s)
         engine.close()
 
 
-def _keep_company(engine: StageEngine, points: tuple[Point, ...], seconds: float) -> None:
+def _keep_company(engine: StageEngine, points: tuple[Point, ...], device: torch.device, seconds: float) -> None:
     """The nodes of a machine share its memory and caches, and in a fleet they all compute: whoever has measured itself
     goes on, so that the last to be measured is no faster than it will be."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for _ in measured(engine, points):
+        for _ in measured(engine, points, device):
             if time.monotonic() > end:
                 return
 

@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 from fit_kernels import attention_fits, expert_fits, gemm_fits, link_fits
 from fit_setups import backend_rows
+from fit_torch import fit_torch, measured_rows
 from layer_rows import helix_errors, helix_fit, helix_links, vidur_fit
 from perf_tables import as_sent, deployment_rows
 
 from templates_lib.cost.coefficients import (
     Coefficients,
-    EngineOverhead,
     GpuCoefficients,
     Kernel,
     Link,
@@ -232,12 +232,6 @@ def training_rows() -> list[tuple[dict[str, str], Deployment]]:
     return [(row, d) for row, d in rows if d.ttft_ms <= QUEUED_TTFT_MS]
 
 
-def torch_engine(vllm: EngineOverhead) -> EngineOverhead:
-    """Eager PyTorch: vLLM's numbers and ten launches of 10 µs a layer more; nobody measured it."""
-    layer = replace(vllm.layer, every_s=vllm.layer.every_s + 1e-4)
-    return replace(vllm, layer=layer, evidence="not measured: vLLM with 100 µs of launches more in every layer")
-
-
 def main() -> None:
     coefficients, errors = kernels()
     print("held-out median error of kernel tables:", errors)
@@ -250,7 +244,8 @@ def main() -> None:
         engines[name], serving[name] = whole.engine, whole.serving
         setups |= found
         print(whole, f"{len(found)} setups")
-    engines["torch"] = torch_engine(engines["vllm"])
+    coefficients = replace(coefficients, engines=engines)
+    engines["torch"] = fit_torch(coefficients, measured_rows()).engine
     done = replace(coefficients, engines=engines, serving=serving, setups=dict(sorted(setups.items())))
     OUT.write_text(json.dumps(msgspec.to_builtins(done), indent=1) + "\n", encoding="utf-8")
 

@@ -14,6 +14,7 @@ from templates_lib.cost.layer_mix import wider_counts, worst_mix
 from templates_lib.cost.shard import ExpertShard, LayerShard, Matrix, shard_of
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import NodeStep, Parallel
+from templates_lib.values.engine_support import Unpacking
 from templates_lib.values.gpu import Gpu
 
 Floats = NDArray[np.float64]
@@ -27,7 +28,7 @@ class StageStep:
     gpu: Gpu
     kernels: KernelTimes
     engine: EngineOverhead
-    unpacked: Mapping[str, float]
+    unpacked: Mapping[str, Unpacking]
     """See `EngineSupport`."""
 
     def seconds(self, model: ModelSpec, parallel: Parallel, step: NodeStep, head: bool) -> Floats:
@@ -104,8 +105,11 @@ class StageStep:
         return seconds + self._unpacking(model.dtype, weights, rows)
 
     def _unpacking(self, dtype: str, weights: Floats | float, rows: Floats) -> Floats:
-        """Widen weights before they are multiplied, for however many rows: a matter of the memory's bandwidth."""
-        moved = self.unpacked.get(dtype, 0.0) * weights
+        """Widen weights for a product: a matter of the memory's bandwidth."""
+        if dtype not in self.unpacked:
+            return np.zeros_like(rows)
+        few, many, most_few = self.unpacked[dtype]
+        moved = np.where(rows > most_few, many, few) * weights
         return np.asarray(np.minimum(rows, 1.0) * moved / self.gpu.hbm_bytes_per_s)
 
     def _matrices(self, matrices: tuple[Matrix, ...], compute: str, weight_bytes: float, rows: Floats) -> Floats:

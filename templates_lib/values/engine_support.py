@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 from templates_lib.values.stored_weights import StoredWeights
 from templates_lib.values.work import Phase
@@ -30,6 +31,15 @@ class HeadSizes:
         return f"{names}, and all from {self.least_other} on" if self.least_other else names
 
 
+class Unpacking(NamedTuple):
+    """Time that widening weights takes of a product, as bytes for each weight at the card's memory rate."""
+
+    few_rows: float
+    many_rows: float
+    most_few: int = 128
+    """Rows that are few, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSupport:
     """What an engine reads, what it makes of it, and how it can be cut over the devices of a node.
@@ -43,9 +53,9 @@ class EngineSupport:
     plain one. A format that is not there is not read."""
     only_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Storage format → the families in which it is read; one that is not there: in all of them."""
-    unpacked: Mapping[str, float] = field(default_factory=dict)
-    """Storage format whose weights are widened in memory for every product → bytes that this moves for each weight.
-    Those of other formats are multiplied by kernels that read them as they are."""
+    unpacked: Mapping[str, Unpacking] = field(default_factory=dict)
+    """Storage format → what a product takes beside what reading such weights and multiplying takes, where its kernels
+    take longer than those that the estimate was fitted to."""
     computes_in: frozenset[str] | None = None
     """Types of activations and KV cache; others become bf16. None: whatever the checkpoint says."""
     head_sizes: HeadSizes | None = None

@@ -7,7 +7,7 @@ from pathlib import Path
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.cuda import TORCH_BUILD, CudaBuild
 from templates_lib.values.engine_environment import EngineEnvironment
-from templates_lib.values.engine_support import ANYTHING, EngineSupport, HeadSizes
+from templates_lib.values.engine_support import ANYTHING, EngineSupport, HeadSizes, Unpacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,14 @@ _TORCH = EngineSupport(
     families=_LIKE_LLAMA | {"gpt_oss"},
     weights=_AS_STORED,
     only_of={"mxfp4": frozenset({"gpt_oss"})} | dict.fromkeys(("fp8", "int8", "int4", "nvfp4"), _LIKE_LLAMA),
-    # What its operations read and write, in bf16 (`tests/agents/engines/test_unpacking.py` counts them).
-    unpacked={"fp8": 19.0, "int8": 27.0, "mxfp4": 11.0, "nvfp4": 31.0},
+    # Of kernels on an H100 (`python -m bench.gpu_kernels`; bench/reports) what the estimate of products does not have.
+    # Of int8 nobody measured it: as fp8, which has as many bits; of nvfp4 few rows alone were.
+    unpacked={
+        "fp8": Unpacking(1.5, 5.6),
+        "int8": Unpacking(1.5, 5.6),
+        "mxfp4": Unpacking(0.9, 2.5),
+        "nvfp4": Unpacking(3.1, 5.7),
+    },
     computes_in=frozenset({"fp32", "bf16"}),
 )
 _VLLM_STAGE = EngineSupport(

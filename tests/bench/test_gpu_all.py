@@ -1,6 +1,8 @@
 """What only a GPU can show is tried part by part, and what was broken off goes on."""
 
 import json
+import os
+import select
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,26 @@ def test_without_time_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "## first: not tried" in (tmp_path / "report.md").read_text()
 
 
-def test_every_part_is_a_module_that_is_there() -> None:
+def test_every_part_is_a_module_that_is_there_and_has_its_tests() -> None:
     root = Path(gpu_all.__file__).parents[1]
     for module, *_ in gpu_all.PARTS.values():
-        assert root.joinpath(*module.split(".")).with_suffix(".py").exists()
+        assert module == "pytest" or root.joinpath(*module.split(".")).with_suffix(".py").exists()
+    assert all((root / path).exists() for path in gpu_all.PROGRAMS)
+
+
+def test_a_part_that_takes_too_long_is_ended_with_all_that_it_began(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "alive")
+    alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    sleeper = "[sys.executable, '-c', 'import time; time.sleep(600)'], stdout=held, close_fds=False"
+    program = f"held = open({str(tmp_path / 'alive')!r}, 'w')\nsubprocess.Popen({sleeper})\ntime.sleep(600)\n"
+    (tmp_path / "long_part.py").write_text(f"import subprocess, sys, time\n{program}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(gpu_all, "PARTS", {"long": ("long_part",)})
+    assert run(monkeypatch, tmp_path / "out", "--only", "long", "--minutes", "0.06") == 1
+    assert json.loads((tmp_path / "out" / "done.json").read_text())["long"]["status"] == "out of time"
+    readable, *_ = select.select([alive], [], [], 30)
+    assert readable
+    assert os.read(alive, 1) == b"", "its last writer is gone"
+    os.close(alive)

@@ -60,6 +60,9 @@ def load_component(
     if read is None:
         known = ", ".join(f"{name} of {model}" for model, name in readers)
         raise UnsupportedModelError("model_type", f"{component!r} of {family!r} is not known here, only {known}")
+    if device.type == "cuda" and dtype == torch.float32:
+        # cuDNN's convolutions would round what they multiply to ten bits; products of matrices do not.
+        torch.backends.cudnn.allow_tf32 = False
     start = time.perf_counter()
     metered = MeteredCheckpoint(checkpoint)
     known_by = FingerprintedCheckpoint(metered)

@@ -68,7 +68,14 @@ class GroupedMatrices:
     """(experts, outputs, inputs)"""
     bias: torch.Tensor | None
     """(experts, outputs)"""
-    waits_for_router: ClassVar[bool] = False
+
+    @property
+    def waits_for_router(self) -> bool:
+        """Return whether torch has no such product for them, and multiplies one by one."""
+        return self.weight.dtype != torch.bfloat16 or torch.cuda.get_device_capability(self.weight.device)[0] not in (
+            9,
+            10,
+        )
 
     def __len__(self) -> int:
         return len(self.weight)

@@ -9,6 +9,7 @@ from torch.nn import functional
 from agents.engines.torch_engine.expert_matrices import ExpertMatrices
 from agents.engines.torch_engine.linear import Linear
 from agents.engines.torch_engine.sorted_rows import sorted_rows
+from agents.engines.torch_engine.triton_support import runs_triton
 
 GPT_OSS_ALPHA = 1.702
 GPT_OSS_LIMIT = 7.0
@@ -70,6 +71,11 @@ def choose_then_softmax(logits: torch.Tensor, active: int) -> tuple[torch.Tensor
 
 
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """silu(gate) × up (Shazeer 2020), both (rows, width)."""
+    if runs_triton(gate.device):
+        from agents.engines.torch_engine.kernels.row_operations import gated
+
+        return gated(gate, up)
     return functional.silu(gate) * up
 
 

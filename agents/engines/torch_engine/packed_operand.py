@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch.nn import functional
 
 from agents.engines.torch_engine.mxfp4 import BLOCK_WEIGHTS
 from agents.engines.torch_engine.quantised_matrix import E2M1, E4M3, INT4, INT8, QuantisedMatrix
@@ -13,6 +14,10 @@ from agents.engines.torch_engine.sorted_rows import SortedRows
 _CODES = ((E2M1, "e2m1"), (E4M3, "e4m3"), (INT4, "int4"), (INT8, "int8"))
 _ALL_INPUTS = 1 << 30
 """A width that one column covers."""
+_MOST_FUSED = 128
+"""Rows. An H100 took 0.10 ms to multiply 28,672 × 4,096 weights in FP8 with 64; 0.13 ms to widen them, and then 0.16 ms
+for 512."""
+_WIDENED_ELEMENTS = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,16 +59,47 @@ class PackedOperand:
             ends,
         )
 
+    def widened(self, some: slice, dtype: torch.dtype) -> torch.Tensor:
+        """Return (outputs, inputs) numbers of `some` outputs."""
+        from agents.engines.torch_engine.kernels.packed_product import widened
+
+        is_apart = self.row_of is not None
+        return widened(
+            self.codes[some],
+            self.code,
+            self.scales if self.scales is None or is_apart else self.scales[some],
+            self.scale,
+            self.scale_width,
+            self.first_input,
+            self.zeros if self.zeros is None or is_apart else self.zeros[some],
+            self.row_of[some] if self.row_of is not None else None,
+            None if self.output_scales is None else self.output_scales[some],
+            self.inputs,
+            dtype,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedLinear:
-    """A product that reads weights as they are published."""
+    """A product that reads weights as they are published.
+
+    For many rows each weight would be widened once a tile of them: then it is widened first, a part of the matrix at a
+    time, so that no room is needed for all of it."""
 
     operand: PackedOperand
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """(tokens, inputs) → (tokens, outputs)"""
-        return self.operand.multiplied(rows, None)
+        operand = self.operand
+        if len(rows) <= _MOST_FUSED:
+            return operand.multiplied(rows, None)
+        made = rows.new_empty(len(rows), operand.outputs)
+        step = max(1, _WIDENED_ELEMENTS // operand.inputs)
+        for first in range(0, operand.outputs, step):
+            some = slice(first, first + step)
+            bias = None if operand.bias is None else operand.bias[some]
+            made[:, some] = functional.linear(rows, operand.widened(some, rows.dtype), bias)
+        return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-from torch.nn import functional
 
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.attention import Attention
@@ -11,6 +10,7 @@ from agents.engines.torch_engine.decoder_config import DecoderConfig
 from agents.engines.torch_engine.decoder_layer import DecoderLayer, FeedForward
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_experts
+from agents.engines.torch_engine.experts import swiglu
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.linear import Linear, Projection, packed, packs
 from agents.engines.torch_engine.norm import Norm
@@ -36,7 +36,7 @@ class GatedMlp:
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """(tokens, hidden) → (tokens, hidden)"""
         gate, up = self.gate_up(rows).chunk(2, dim=-1)
-        return self.down(functional.silu(gate) * up)
+        return self.down(swiglu(gate, up))
 
 
 def layer_prefix(layer: int) -> str:

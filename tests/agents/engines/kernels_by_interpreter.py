@@ -26,7 +26,7 @@ from agents.engines.torch_engine.kernels import packed_product, paged_attention,
 from agents.engines.torch_engine.packed_operand import PackedExperts, PackedLinear
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
-from tests.agents.engines.pipelines import CPU, Pipeline, Running
+from tests.agents.engines.pipelines import DEVICE, Pipeline, Running
 
 
 def is_packed(engine: TorchEngine) -> bool:
@@ -66,7 +66,7 @@ KERNELS += ((row_operations, "normalise"), (row_operations, "rotate_and_keep"))
 
 def operations_of(checkpoint: Checkpoint, layers: int) -> int:
     held = LayerRange(0, layers, first=True, last=False)
-    engine = engine_module.load_torch_engine(checkpoint, held, 32, torch.float32, CPU)
+    engine = engine_module.load_torch_engine(checkpoint, held, 32, torch.float32, DEVICE)
     requests = [StepRequest(str(number), number, 1) for number in range(16)]
     for each in requests[1:]:
         engine.reserve(each.id, each.position)
@@ -89,7 +89,7 @@ def main() -> None:
     for folder in sys.argv[3:]:
         checkpoint = open_checkpoint(Path(folder))
         held = LayerRange.whole(decoder_config(checkpoint.config).layers)
-        engine = engine_module.load_torch_engine(checkpoint, held, 16, torch.float32, CPU)
+        engine = engine_module.load_torch_engine(checkpoint, held, 16, torch.float32, DEVICE)
         running = [Running(str(number), tuple(prompt)) for number, prompt in enumerate(prompts)]
         while len(running[0].tokens) < tokens:  # both have as many
             running = Pipeline([engine]).step(running, chunk=64)

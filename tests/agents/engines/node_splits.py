@@ -15,7 +15,7 @@ from agents.engines.torch_engine.expert_exchange import ExpertExchange
 from agents.engines.torch_engine.shard import Shard, shard_of, sum_over
 from agents.weights.checkpoint import Checkpoint
 from templates_lib.ports.cost_model import Parallel
-from tests.agents.engines.pipelines import CPU, Pipeline, Running, cut, exported
+from tests.agents.engines.pipelines import DEVICE, Pipeline, Running, cut, exported
 
 T = TypeVar("T")
 BLOCKS = 16
@@ -40,7 +40,7 @@ class SplitModel:
         parts = cut([part] * (self._parallel.pp - 1) + [layers - part * (self._parallel.pp - 1)])
         self.engines = self.each(
             lambda rank: [
-                load_torch_engine(checkpoint, held, BLOCKS, torch.float32, CPU, self.shards[rank]) for held in parts
+                load_torch_engine(checkpoint, held, BLOCKS, torch.float32, DEVICE, self.shards[rank]) for held in parts
             ]
         )
 
@@ -91,7 +91,7 @@ def split_model(parallel: Parallel) -> Iterator[SplitModel]:
         exchange = None
         if spreads:
             every = ProcessGroupGloo(PrefixStore("all", store), rank, size, timeout)
-            exchange = ExpertExchange(rank, size, parallel.dp, sum_over(every), CPU)
+            exchange = ExpertExchange(rank, size, parallel.dp, sum_over(every), DEVICE)
         return shard_of(group, parallel.ep > 1, exchange)
 
     with ThreadPoolExecutor(size) as pool:

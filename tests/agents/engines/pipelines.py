@@ -1,5 +1,6 @@
 """Stages of one model in this process, joined as a pipeline: the smallest thing that serves requests."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,8 @@ from agents.engines.step_output import Sample
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.weights.checkpoint import Checkpoint
 
-CPU = torch.device("cpu")
+DEVICE = torch.device(os.environ.get("MEDLEY_TEST_DEVICE", "cpu"))
+"""Engines run on it: `bench.gpu_all` has the tests of engines and of nodes' programs run on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Pipeline:
         cls, checkpoint: Checkpoint, layers: Sequence[int], blocks: int = 64, dtype: torch.dtype = torch.float32
     ) -> "Pipeline":
         """Stages of so many layers each."""
-        return cls([load_torch_engine(checkpoint, held, blocks, dtype, CPU) for held in cut(layers)])
+        return cls([load_torch_engine(checkpoint, held, blocks, dtype, DEVICE) for held in cut(layers)])
 
     def step(self, running: Sequence[Running], chunk: int) -> list[Running]:
         """Each request takes up to `chunk` of its pending tokens; who has none left gets a new one."""

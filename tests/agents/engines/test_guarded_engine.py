@@ -22,7 +22,7 @@ from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from agents.engines.torch_engine.sharded_engine import ShardedEngine, load_sharded_engine
 from agents.hand_off.chunk import cut
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU, Pipeline, Running, exported
+from tests.agents.engines.pipelines import DEVICE, Pipeline, Running, exported
 from tests.agents.engines.tiny_models import LAYERS, prompt_of
 
 Made = Callable[[str], TinyModel]
@@ -34,17 +34,17 @@ PATIENCE_S = 30
 
 @pytest.fixture
 def engine(tiny_model: Made) -> TorchEngine:
-    return load_torch_engine(tiny_model("gpt-oss")[0], WHOLE, BLOCKS, torch.float32, CPU)
+    return load_torch_engine(tiny_model("gpt-oss")[0], WHOLE, BLOCKS, torch.float32, DEVICE)
 
 
 @pytest.fixture(params=["one device", "two devices"])
 def any_engine(request: pytest.FixtureRequest, tiny_model: Made) -> Iterator[TorchEngine | ShardedEngine]:
     checkpoint = tiny_model("gpt-oss")[0]
     if request.param == "one device":
-        yield load_torch_engine(checkpoint, WHOLE, BLOCKS, torch.float32, CPU)
+        yield load_torch_engine(checkpoint, WHOLE, BLOCKS, torch.float32, DEVICE)
         return
     path: Path = checkpoint.path  # type: ignore[attr-defined]
-    sharded = load_sharded_engine(path, WHOLE, BLOCKS, torch.float32, (CPU, CPU), True, PATIENCE_S)
+    sharded = load_sharded_engine(path, WHOLE, BLOCKS, torch.float32, (DEVICE, DEVICE), True, PATIENCE_S)
     yield sharded
     sharded.close()
 
@@ -194,7 +194,9 @@ def test_what_is_copied_amid_steps_frees_and_cancels_is_exact(tiny_model: Made, 
     """Two engines compute without a pause while threads hand prompts from one to the other. Some are cancelled on the
     way, at either end; the others go on with the tokens of one engine, and no block is lost."""
     checkpoint = tiny_model(model)[0]
-    source, target = (GuardedEngine(load_torch_engine(checkpoint, WHOLE, BLOCKS, torch.float32, CPU)) for _ in range(2))
+    source, target = (
+        GuardedEngine(load_torch_engine(checkpoint, WHOLE, BLOCKS, torch.float32, DEVICE)) for _ in range(2)
+    )
     whole = Pipeline.load(checkpoint, [LAYERS], BLOCKS)
     random = Random(3)
     prompts = {f"r{n}": prompt_of(random.randint(1, 90), n) for n in range(20)}

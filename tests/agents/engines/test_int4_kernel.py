@@ -19,7 +19,7 @@ from agents.engines.torch_engine.stage_weights import GatedMlp, read_stage
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.packed_weights import Format, awq, gptq, int_packed, save_in
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.test_packed_weights import held_bytes
 
 SIZES = {
@@ -56,7 +56,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoint:
 
 def kinds(checkpoint: Checkpoint) -> set[type]:
     """Classes of the products of attention and dense feed-forward blocks."""
-    stage = read_stage(checkpoint, decoder_config(checkpoint.config), HELD, torch.bfloat16, CPU)
+    stage = read_stage(checkpoint, decoder_config(checkpoint.config), HELD, torch.bfloat16, DEVICE)
     layer = stage.layers[0]
     products = {type(layer.attention.query_key_value), type(layer.attention.output)}
     if isinstance(layer.feed_forward, GatedMlp):
@@ -69,7 +69,7 @@ def kinds(checkpoint: Checkpoint) -> set[type]:
 @torch.inference_mode()
 def log_probabilities(checkpoint: Checkpoint, dtype: torch.dtype) -> torch.Tensor:
     """(3, vocabulary): behind a prompt of twenty tokens, and behind each of two more."""
-    engine = load_torch_engine(checkpoint, HELD, 4, dtype, CPU)
+    engine = load_torch_engine(checkpoint, HELD, 4, dtype, DEVICE)
     stage, said = engine._stage, []
     assert stage is not None
     for position, tokens in ((0, 20), (20, 1), (21, 1)):
@@ -94,7 +94,7 @@ def test_a_layer_says_what_unpacked_weights_say(checkpoint: Checkpoint, monkeypa
 
 
 def test_weights_of_the_kernel_take_what_they_take_stored(checkpoint: Checkpoint) -> None:
-    stage = read_stage(checkpoint, decoder_config(checkpoint.config), HELD, torch.bfloat16, CPU)
+    stage = read_stage(checkpoint, decoder_config(checkpoint.config), HELD, torch.bfloat16, DEVICE)
     kept = held_bytes(stage.layers)
     ends = ("g_idx",) if checkpoint.config["model_type"] == "qwen2" else ()
     ends += ("qweight", "qzeros", "scales", "weight_packed", "weight_scale")

@@ -15,7 +15,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.engines.torch_engine.sharded_engine import load_sharded_engine
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU, Pipeline, Running, exported
+from tests.agents.engines.pipelines import DEVICE, Pipeline, Running, exported
 from tests.agents.engines.tiny_models import LAYERS, prompt_of
 
 Made = Callable[[str], TinyModel]
@@ -26,7 +26,7 @@ TOKENS = 100
 @pytest.fixture
 def engine(tiny_model: Made) -> Iterator[GuardedEngine]:
     """Layers with a window and without; blocks of several requests among each other."""
-    with closing(load_torch_engine(tiny_model("gpt-oss")[0], WHOLE, 64, torch.float32, CPU)) as torch_engine:
+    with closing(load_torch_engine(tiny_model("gpt-oss")[0], WHOLE, 64, torch.float32, DEVICE)) as torch_engine:
         guarded = GuardedEngine(torch_engine)
         requests = [Running(name, tuple(prompt_of(TOKENS, seed))) for seed, name in enumerate(("x", "y"))]
         while not all(request.tokens for request in requests):
@@ -99,5 +99,5 @@ def test_parts_that_are_not_there_are_not_lent(engine: GuardedEngine) -> None:
 
 def test_an_engine_of_several_devices_lends_nothing(tiny_model: Made) -> None:
     path = tiny_model("gpt-oss")[0].path  # type: ignore[attr-defined]
-    with closing(load_sharded_engine(path, WHOLE, 8, torch.float32, (CPU, CPU), True, 30)) as sharded:
+    with closing(load_sharded_engine(path, WHOLE, 8, torch.float32, (DEVICE, DEVICE), True, 30)) as sharded:
         assert GuardedEngine(sharded).lent_kv is None

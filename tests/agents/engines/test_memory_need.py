@@ -20,7 +20,7 @@ from templates_lib.models.held_model import held_by
 from templates_lib.models.hf_config import model_from_hf_config
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.packed_experts import save_packed
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.tiny_models import LAYERS, MODELS
 
 Made = Callable[[str], TinyModel]
@@ -83,9 +83,9 @@ def test_a_budget_is_checked_before_a_byte_is_read(tiny_model: Made) -> None:
     assert need.kv_blocks_within(5) == 0
     metered = MeteredCheckpoint(checkpoint)
     with pytest.raises(OutOfMemoryError, match="at most 10 blocks"):
-        load_torch_engine(metered, WHOLE_MODEL, 11, torch.float32, CPU, memory_bytes=budget)
+        load_torch_engine(metered, WHOLE_MODEL, 11, torch.float32, DEVICE, memory_bytes=budget)
     assert metered.reading.names == ()
-    engine = load_torch_engine(metered, WHOLE_MODEL, 10, torch.float32, CPU, memory_bytes=budget)
+    engine = load_torch_engine(metered, WHOLE_MODEL, 10, torch.float32, DEVICE, memory_bytes=budget)
     cache = 2 * 10 * LAYERS * 16 * 2 * 16 * 4
     assert need.total_bytes(10) == need.weight_bytes + cache
     assert engine.facts.kv_blocks == 10

@@ -39,7 +39,7 @@ from tests.agents.engines.offered_models import (
     save_tiny,
     tiny_config,
 )
-from tests.agents.engines.pipelines import CPU, Pipeline, cut
+from tests.agents.engines.pipelines import DEVICE, Pipeline, cut
 from tests.agents.engines.test_packed_weights import held_bytes
 from tests.agents.engines.tiny_models import assert_same, prompt_of, reference
 
@@ -95,7 +95,7 @@ def test_every_split_and_phase_gives_the_tokens_of_transformers(tiny: Tiny, name
     check_engine("torch", checkpoint, name)
     config = decoder_config(checkpoint.config)
     parts = cut([1, LAYERS - 1])
-    other = [load_stage_engine("torch", checkpoint, held, BLOCKS, torch.float32, CPU) for held in parts]
+    other = [load_stage_engine("torch", checkpoint, held, BLOCKS, torch.float32, DEVICE) for held in parts]
     elsewhere = [engine for engine in other if isinstance(engine, TorchEngine)]
     with split_model(parallel) as here:
         here.load(checkpoint, LAYERS)
@@ -192,5 +192,5 @@ def shard_like(parallel: Parallel) -> Shard:
         from agents.engines.torch_engine.expert_exchange import ExpertExchange
 
         size = parallel.tp * parallel.dp
-        return replace(shard, exchange=ExpertExchange(0, size, parallel.dp, lambda tensor: tensor, CPU))
+        return replace(shard, exchange=ExpertExchange(0, size, parallel.dp, lambda tensor: tensor, DEVICE))
     return shard

@@ -19,7 +19,7 @@ from agents.weights.source import open_checkpoint
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.packed_experts import save_packed
 from tests.agents.engines.packed_weights import FP8_BLOCKS, INT8, Format, awq, gptq, nvfp4, save_in
-from tests.agents.engines.pipelines import CPU, Pipeline
+from tests.agents.engines.pipelines import DEVICE, Pipeline
 from tests.agents.engines.shards import ranks
 from tests.agents.engines.tiny_models import LAYERS, MODELS, assert_same, prompt_of, reference, save_model
 
@@ -53,7 +53,7 @@ def operations_a_layer(checkpoint: Checkpoint, batch: StepBatch) -> float:
     counts = []
     for layers in (2, 4):
         held = LayerRange(1, layers, first=False, last=False)
-        engine = load_torch_engine(checkpoint, held, 64, torch.float32, CPU)
+        engine = load_torch_engine(checkpoint, held, 64, torch.float32, DEVICE)
         rows = torch.randn(batch.tokens, engine.facts.hidden_size, generator=torch.Generator().manual_seed(0))
         with Counted() as counted:
             engine.step(batch, rows)
@@ -120,7 +120,9 @@ def test_grouped_experts_give_the_tokens_of_transformers(
             return
         with ranks(2, whole_experts) as cut:
             held = LayerRange.whole(LAYERS)
-            each = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, CPU, cut.shards[rank]))
+            each = cut.each(
+                lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, DEVICE, cut.shards[rank])
+            )
             for tokens in cut.each(lambda rank: Pipeline([each[rank]]).generate(prompt, 8, chunk=16)):
                 assert_same(tokens, expected)
 

@@ -25,7 +25,7 @@ from templates_lib.values.engines import support_of
 from templates_lib.values.stored_weights import StoredWeights
 from tests.agents.engines.node_splits import split_model
 from tests.agents.engines.packed_weights import FORMATS, OTHERS
-from tests.agents.engines.pipelines import CPU, Pipeline, Running, hand_over
+from tests.agents.engines.pipelines import DEVICE, Pipeline, Running, hand_over
 from tests.agents.engines.shards import ranks
 from tests.agents.engines.tiny_models import assert_same, prompt_of, reference
 
@@ -80,7 +80,7 @@ def test_two_ranks_cut_through_blocks(saved: Saved, name: str) -> None:
     checkpoint, expected = saved(name)
     held = LayerRange.whole(decoder_config(checkpoint.config).layers)
     with ranks(2, whole_experts=False) as cut:
-        shards = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, CPU, cut.shards[rank]))
+        shards = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, DEVICE, cut.shards[rank]))
         for tokens in cut.each(lambda rank: Pipeline([shards[rank]]).generate(PROMPT, TOKENS, chunk=16)):
             assert_same(tokens, expected)
 
@@ -106,7 +106,7 @@ def test_weights_take_the_bytes_of_the_checkpoint_and_plans_count_them(saved: Sa
     checkpoint, _ = saved(name)
     config = decoder_config(checkpoint.config)
     held = LayerRange.whole(config.layers)
-    stage = read_stage(checkpoint, config, held, torch.bfloat16, CPU)
+    stage = read_stage(checkpoint, config, held, torch.bfloat16, DEVICE)
     kept = held_bytes(stage.layers)
     in_layers = [each for each in checkpoint.names if ".layers." in each]
     not_held = ("weight_shape", "input_scale", *(() if "another order" in name else ("g_idx",)))

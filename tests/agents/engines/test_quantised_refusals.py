@@ -18,7 +18,7 @@ from agents.weights.source import open_checkpoint
 from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.packed_weights import FP8_WHOLE, Format, awq, compressed, gptq, nvfp4, save_in
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 
 MATRIX = "model.layers.0.self_attn.o_proj"
 Tensors = dict[str, torch.Tensor]
@@ -44,7 +44,7 @@ def change(folder: Path, name: str, made: Callable[[torch.Tensor], torch.Tensor]
 
 
 def load(folder: Path) -> None:
-    load_torch_engine(open_checkpoint(folder), LayerRange.whole(1), 4, torch.float32, CPU)
+    load_torch_engine(open_checkpoint(folder), LayerRange.whole(1), 4, torch.float32, DEVICE)
 
 
 @pytest.mark.parametrize(

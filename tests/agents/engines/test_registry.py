@@ -19,7 +19,7 @@ from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.values.engine_support import ANYTHING
 from templates_lib.values.engines import ENGINES, EngineKind, engine_pythons, engines_at
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.tiny_models import LAYERS
 
 RUN = RunStage("tcp://10.0.0.1:7000", "k" * 40, "hf:acme/tiny@v1", 0, 7, 50, "bfloat16", 0)
@@ -46,7 +46,7 @@ def test_a_registered_engine_is_loaded_and_started_by_its_name(
     tiny_model: Callable[[str], TinyModel], tmp_path: Path
 ) -> None:
     held = LayerRange.whole(LAYERS)
-    assert isinstance(load_stage_engine("toy", tiny_model("mistral")[0], held, 32, torch.float32, CPU), ToyEngine)
+    assert isinstance(load_stage_engine("toy", tiny_model("mistral")[0], held, 32, torch.float32, DEVICE), ToyEngine)
     pythons = engine_pythons({"TOY_PYTHON": "/opt/toy/bin/python", "OTHER": "x"})
     settings = NodeSettings(tmp_path, Address(RUN.scheduler, RUN.scheduler_key), pythons=pythons)
     (command,) = worker_commands("toy", RUN, tmp_path / "key", settings, tmp_path / "meeting")

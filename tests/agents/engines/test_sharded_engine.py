@@ -16,7 +16,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.sharded_engine import ShardedEngine, load_sharded_engine
 from agents.weights.errors import MissingWeightsError
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU, Pipeline, Running, exported, hand_over
+from tests.agents.engines.pipelines import DEVICE, Pipeline, Running, exported, hand_over
 from tests.agents.engines.shared_blocks import ask, drop, free, free_blocks, names
 from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
 
@@ -26,7 +26,7 @@ TOKENS, BLOCKS = 10, 16
 
 
 def load(path: Path, whole_experts: bool = True, memory_bytes: int | None = None) -> ShardedEngine:
-    held, devices = LayerRange.whole(LAYERS), (CPU, CPU)
+    held, devices = LayerRange.whole(LAYERS), (DEVICE, DEVICE)
     return load_sharded_engine(path, held, BLOCKS, torch.float32, devices, whole_experts, 60, memory_bytes)
 
 

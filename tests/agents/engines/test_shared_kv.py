@@ -14,7 +14,7 @@ from agents.engines.torch_engine.block_table import BLOCK_TOKENS, WindowGroup
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.engines.torch_engine.kv_cache import KvCache
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU, Pipeline
+from tests.agents.engines.pipelines import DEVICE, Pipeline
 from tests.agents.engines.shared_blocks import ask, drop, free, free_blocks, names
 from tests.agents.engines.tiny_models import LAYERS, prompt_of
 
@@ -85,7 +85,7 @@ def test_blocks_that_are_not_there_are_refused_before_anything_changes(tiny_mode
 
 
 def test_layers_with_a_window_keep_too_little_to_share(tiny_model: Made) -> None:
-    engine = load_torch_engine(tiny_model("gpt-oss")[0], LayerRange.whole(LAYERS), BLOCKS, torch.float32, CPU)
+    engine = load_torch_engine(tiny_model("gpt-oss")[0], LayerRange.whole(LAYERS), BLOCKS, torch.float32, DEVICE)
     assert not engine.facts.shares_kv
     engine.step(StepBatch((StepRequest("first", 0, len(PROMPT)),)), torch.tensor(PROMPT))
     refused(engine, StepRequest("second", BLOCK_TOKENS, 3, shared=names("first", 1)))

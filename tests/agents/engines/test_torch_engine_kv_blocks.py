@@ -12,7 +12,7 @@ from agents.engines.errors import OutOfKvBlocksError
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.tiny_models import LAYERS, prompt_of
 
 Made = Callable[[str], TinyModel]
@@ -21,7 +21,7 @@ BLOCKS = 12
 
 def engine(tiny_model: Made, name: str, layers: int = LAYERS) -> TorchEngine:
     held = LayerRange(0, layers, first=True, last=layers == LAYERS)
-    return load_torch_engine(tiny_model(name)[0], held, BLOCKS, torch.float32, CPU)
+    return load_torch_engine(tiny_model(name)[0], held, BLOCKS, torch.float32, DEVICE)
 
 
 def feed(target: TorchEngine, *requests: tuple[str, int, int]) -> None:

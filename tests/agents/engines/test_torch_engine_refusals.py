@@ -13,7 +13,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU, exported
+from tests.agents.engines.pipelines import DEVICE, exported
 from tests.agents.engines.tiny_models import LAYERS, VOCABULARY
 
 Made = Callable[[str], TinyModel]
@@ -21,7 +21,7 @@ Made = Callable[[str], TinyModel]
 
 @pytest.fixture
 def whole(tiny_model: Made) -> TorchEngine:
-    return load_torch_engine(tiny_model("mistral")[0], LayerRange.whole(LAYERS), 32, torch.float32, CPU)
+    return load_torch_engine(tiny_model("mistral")[0], LayerRange.whole(LAYERS), 32, torch.float32, DEVICE)
 
 
 def batch_of(*requests: StepRequest) -> StepBatch:
@@ -71,12 +71,12 @@ def test_parts_of_a_kv_cache_that_are_not_there(whole: TorchEngine) -> None:
 )
 def test_layers_the_model_does_not_have(tiny_model: Made, held: LayerRange) -> None:
     with pytest.raises(ValueError, match="does not fit a model of 6 layers"):
-        load_torch_engine(tiny_model("llama")[0], held, 4, torch.float32, CPU)
+        load_torch_engine(tiny_model("llama")[0], held, 4, torch.float32, DEVICE)
 
 
 def test_a_cache_that_no_machine_has_room_for(tiny_model: Made) -> None:
     with pytest.raises(OutOfMemoryError, match="does not fit cpu"):
-        load_torch_engine(tiny_model("llama")[0], LayerRange.whole(LAYERS), 1 << 40, torch.float32, CPU)
+        load_torch_engine(tiny_model("llama")[0], LayerRange.whole(LAYERS), 1 << 40, torch.float32, DEVICE)
 
 
 def test_a_closed_engine_does_nothing(whole: TorchEngine) -> None:

@@ -16,7 +16,7 @@ from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.packed_experts import save_packed
-from tests.agents.engines.pipelines import CPU, Pipeline, Running, exported
+from tests.agents.engines.pipelines import DEVICE, Pipeline, Running, exported
 from tests.agents.engines.shards import Ranks, ranks
 from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
 
@@ -28,7 +28,7 @@ TOKENS = 10
 def engines(
     checkpoint: Checkpoint, cut: Ranks, held: LayerRange, dtype: torch.dtype = torch.float32
 ) -> list[TorchEngine]:
-    return cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, dtype, CPU, cut.shards[rank]))
+    return cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, dtype, DEVICE, cut.shards[rank]))
 
 
 def generate(cut: Ranks, stages: list[list[TorchEngine]]) -> list[list[int]]:
@@ -73,7 +73,9 @@ def test_replicas_that_share_experts_answer_each_its_own_prompt(tiny_model: Made
     steps = [-(-len(prompt) // 16) + TOKENS - 1 for prompt in prompts]
     held = LayerRange.whole(LAYERS)
     with ranks(2, whole_experts=True) as cut:
-        every = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, CPU, cut.replicas[rank]))
+        every = cut.each(
+            lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, DEVICE, cut.replicas[rank])
+        )
 
         def one(rank: int) -> list[int]:
             tokens = Pipeline([every[rank]]).generate(prompts[rank], TOKENS, chunk=16)
@@ -84,7 +86,7 @@ def test_replicas_that_share_experts_answer_each_its_own_prompt(tiny_model: Made
         sampled = cut.each(one)
     for prompt, tokens in zip(prompts, sampled, strict=True):
         assert_same(tokens, reference(model, prompt, TOKENS))
-    alone = load_torch_engine(checkpoint, held, 32, torch.float32, CPU)
+    alone = load_torch_engine(checkpoint, held, 32, torch.float32, DEVICE)
     with pytest.raises(BadBatchError, match="at least one request"):
         alone.step(StepBatch(()), torch.empty(0))
 

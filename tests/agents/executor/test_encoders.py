@@ -16,7 +16,7 @@ from agents.tensors.client import TensorClient
 from agents.transfer.errors import LinkLostError
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.components.tiny_graphs import save_graph
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.tensors.nodes import SETTINGS, Node, run_node
 
 COMPONENT, OTHER = "vision", "hearing"
@@ -35,7 +35,7 @@ def encoders(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
     """Two components, which are the same encoder."""
     folder = tmp_path_factory.mktemp("encoders")
     save_graph("dinov2", folder)
-    engine = load_torch_encoder(open_checkpoint(folder), "vision", torch.float32, CPU)
+    engine = load_torch_encoder(open_checkpoint(folder), "vision", torch.float32, DEVICE)
     encoders = Encoders({COMPONENT: engine, OTHER: engine}, node.name, "encoders")
     yield encoders
     encoders.close()

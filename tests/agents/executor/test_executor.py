@@ -28,7 +28,7 @@ from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.weights.source import open_checkpoint
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.components.tiny_graphs import save_graph
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.tensors.nodes import PAGE, SETTINGS, Node, run_node, wait_until
 
 PATIENCE_S = 240.0
@@ -82,7 +82,8 @@ class Place:
         layout = PipelineLayout(MODEL, ((limits,),), 16, 64, 96)
         path = folder / "0.vision.json"
         path.write_bytes(msgspec.json.encode(InstanceFile(layout, {self.gateway.public: "gateway"}, {})))
-        given = ("--instance", path, "--key", folder / "key", "--checkpoint", folder / "weights", "--dtype", "float32")
+        given = ("--instance", path, "--key", folder / "key", "--checkpoint", folder / "weights")
+        given += ("--dtype", "float32", "--device", DEVICE)
         of_part = ("--components", COMPONENT, "--together", f"{COMPONENT}/image=4", "--sidecar", node.name)
         command = [sys.executable, "-m", "agents.executor", *map(str, given), *of_part]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -92,7 +93,7 @@ class Place:
 
     def rows(self, values: np.ndarray) -> np.ndarray:
         """As the same engine makes them in one process."""
-        engine = load_torch_encoder(self.checkpoint, COMPONENT, torch.float32, CPU)
+        engine = load_torch_encoder(self.checkpoint, COMPONENT, torch.float32, DEVICE)
         return engine.encode([EncoderUnit("alone", values)])[0]
 
 

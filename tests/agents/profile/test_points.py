@@ -52,7 +52,7 @@ def test_every_point_runs_in_the_blocks_it_asks_for_and_gives_them_back(
 ) -> None:
     calls: list[int] = []
 
-    def timed(call: Callable[[], None]) -> tuple[float, float]:
+    def timed(call: Callable[[], tuple[int, float]]) -> tuple[float, float]:
         call()
         calls.append(1)
         return 0.001 * (1 + len(calls) % 7), 0.001
@@ -111,11 +111,23 @@ def test_a_share_that_cannot_be_is_refused(share: float) -> None:
 def test_a_block_is_as_many_calls_as_fit_and_its_times_are_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = {"wall": 0.0, "cpu": 0.0}
 
-    def call() -> None:
+    def call() -> tuple[int, float]:
         clock["wall"] += 0.03
         clock["cpu"] += 0.01
+        return 1, 0.0
 
     monkeypatch.setattr("agents.profile.measure.time.perf_counter", lambda: clock["wall"])
     monkeypatch.setattr("agents.profile.measure.time.process_time", lambda: clock["cpu"])
     assert block_seconds(call) == pytest.approx((0.03, 0.01))
     assert clock["wall"] == pytest.approx(0.12)
+
+
+def test_seconds_that_do_not_count_are_no_part_of_a_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def call() -> tuple[int, float]:
+        clock[0] += 0.05
+        return 4, 0.03
+
+    monkeypatch.setattr("agents.profile.measure.time.perf_counter", lambda: clock[0])
+    assert block_seconds(call)[0] == pytest.approx(0.005)

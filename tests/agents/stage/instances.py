@@ -21,6 +21,7 @@ from agents.node.worker_commands import worker_commands
 from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from tests.agents.channels.channel_ends import Seen
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.tiny_models import VOCABULARY
 from tests.conftest import VLLM_PYTHON
 from tests.forked import Forked
@@ -136,7 +137,7 @@ class Instance:
         at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
         held = ("--checkpoint", self.checkpoint, "--first-layer", first, "--layers", layers)
         engine = self.engines.get(name, "torch")
-        cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32")
+        cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32", "--device", DEVICE)
         return self._start(name, *at, "--engine", engine, *held, *cache, *self.worker_options)
 
 

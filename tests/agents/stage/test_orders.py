@@ -15,7 +15,7 @@ from agents.messages.to_stage import FreeRuns, ReserveRun, StageEntry, StageStep
 from agents.stage.orders import Order, Orders
 from agents.stage.worker import StageWorker, WorkerSettings
 from agents.weights.source import open_checkpoint
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.tiny_models import LAYERS
 
 BLOCK_TOKENS = 16
@@ -73,7 +73,7 @@ def test_a_step_that_takes_its_blocks_while_room_is_asked_for_counts() -> None:
 def test_a_worker_makes_room_before_a_step_that_was_told_before(checkpoint: Path) -> None:
     async def scenario() -> None:
         whole = LayerRange.whole(LAYERS)
-        engine = load_torch_engine(open_checkpoint(checkpoint), whole, 8, torch.float32, CPU)
+        engine = load_torch_engine(open_checkpoint(checkpoint), whole, 8, torch.float32, DEVICE)
         nobody = Address("tcp://127.0.0.1:1", KeyPair.generate().public)
         worker = StageWorker(engine, nobody, KeyPair.generate(), WorkerSettings("127.0.0.1", 60.0))
         running = asyncio.create_task(worker.run())

@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional
 
 from agents.engines.torch_engine.kernels.paged_attention import attend
-from agents.engines.torch_engine.kernels.row_operations import normalise, rotate_and_keep
+from agents.engines.torch_engine.kernels.row_operations import gated, normalise, rotate_and_keep
 from agents.engines.torch_engine.mxfp4 import dequantised
 from agents.engines.torch_engine.normalised import normalised
 from agents.engines.torch_engine.packed_operand import mxfp4_operand, packed_operand
@@ -129,6 +129,19 @@ def _mxfp4(random: _Random) -> Both:
     return _products(random, mxfp4_operand(blocks, scales, inputs, bias).multiplied, weights, bias)
 
 
+def _numbers(random: _Random, matrix: QuantisedMatrix) -> Both:
+    operand = packed_operand(matrix, matrix.outputs, None)
+    if operand is None:
+        raise ValueError("there is no kernel for it")
+    some = slice(3, matrix.outputs)
+    return operand.widened(some, random.dtype), matrix.unpacked(some, torch.float32)
+
+
+def _gate(random: _Random) -> Both:
+    gate, up = random.normal(5, 2 * 1100).chunk(2, dim=-1)
+    return gated(gate, up), functional.silu(gate) * up
+
+
 def _norm(random: _Random, late_cast: bool) -> Both:
     rows, weight = random.normal(5, 100), random.normal(100)
     return normalise(rows, weight, 1e-5, late_cast), normalised(rows, weight, 1e-5, late_cast)
@@ -163,6 +176,12 @@ CHECKS: dict[str, Callable[[_Random], Both]] = {
     "product with FP8 of experts": lambda r: _product(r, _matrix(r, E4M3, 3 * 24, 80, 0, zeros=False), 3),
     "product with 4-bit integers of experts": lambda r: _product(r, _matrix(r, INT4, 3 * 24, 96, 32, zeros=True), 3),
     "product with 8-bit integers": lambda r: _product(r, _matrix(r, INT8, 72, 96, 0, zeros=True), 1),
+    "product with FP8 in parts": lambda r: _product(r, _matrix(r, E4M3, 72, 2176, 128, zeros=False), 1),
+    "product with 4-bit integers in parts": lambda r: _product(r, _matrix(r, INT4, 72, 2112, 32, zeros=True), 1),
+    "numbers of FP8": lambda r: _numbers(r, _matrix(r, E4M3, 72, 144, 0, zeros=False)),
+    "numbers of NVFP4": lambda r: _numbers(r, _matrix(r, E2M1, 48, 352, 16, zeros=False)),
+    "numbers of 4-bit integers": lambda r: _numbers(r, _matrix(r, INT4, 40, 320, 32, zeros=True)),
+    "gate": _gate,
     "norm": lambda r: _norm(r, late_cast=False),
     "norm that casts late": lambda r: _norm(r, late_cast=True),
     "rotation": lambda r: _rotation(r, HEAD // 2, with_norms=False),

@@ -207,6 +207,7 @@ def attend(
         KEYS=_KEYS,
         SPLITS=splits,
         HAS_SINKS=sinks is not None,
+        num_stages=4,
     )
     if splits > 1:
         _combine[(rows, heads)](

@@ -39,6 +39,28 @@ def normalise(rows: torch.Tensor, weight: torch.Tensor, epsilon: float, late_cas
 
 
 @triton.jit
+def _gate(gate, up, out, gate_stride, up_stride, size, SIZE: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+    is_held = at < size
+    stored = tl.load(gate + row * gate_stride + at, mask=is_held, other=0.0)
+    wide = stored.to(tl.float32)
+    opened = (wide / (1.0 + tl.exp(-wide))).to(stored.dtype)
+    made = opened.to(tl.float32) * tl.load(up + row * up_stride + at, mask=is_held, other=0.0).to(tl.float32)
+    tl.store(out + row * size + at, made.to(stored.dtype), mask=is_held)
+
+
+def gated(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Return silu(gate) × up, all (n, size); columns of gate and of up lie beside each other."""
+    count, size = gate.shape
+    out = gate.new_empty(count, size)
+    if count:
+        tile = min(1024, triton.next_power_of_2(size))
+        _gate[(count, triton.cdiv(size, tile))](gate, up, out, gate.stride(0), up.stride(0), size, SIZE=tile)
+    return out
+
+
+@triton.jit
 def _rotate_and_keep(
     every,
     cosine,

@@ -17,7 +17,7 @@ from agents.engines.torch_components.engine import TorchEncoder, load_torch_enco
 from agents.weights.checkpoint import Checkpoint
 from tests.agents.engines.components.graph_requests import GraphRequest
 from tests.agents.engines.components.tiny_graphs import COMPONENT
-from tests.agents.engines.pipelines import CPU, Pipeline
+from tests.agents.engines.pipelines import DEVICE, Pipeline
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Inputs:
 
 
 def load_encoder(checkpoint: Checkpoint, name: str) -> TorchEncoder:
-    return load_torch_encoder(checkpoint, COMPONENT.get(name, "vision"), torch.float32, CPU)
+    return load_torch_encoder(checkpoint, COMPONENT.get(name, "vision"), torch.float32, DEVICE)
 
 
 def encoded(request: GraphRequest, checkpoint: Checkpoint, name: str) -> Inputs:
@@ -43,7 +43,7 @@ def encoded(request: GraphRequest, checkpoint: Checkpoint, name: str) -> Inputs:
         return Inputs(encoded=rows[0])
     embedded = [*zip(request.places, rows, strict=True)]
     if request.sounds:
-        hearing = load_torch_encoder(checkpoint, "hearing", torch.float32, CPU)
+        hearing = load_torch_encoder(checkpoint, "hearing", torch.float32, DEVICE)
         embedded += zip(request.sound_places, _rows(hearing, request.sounds), strict=True)
     return Inputs(request.grids, tuple(embedded))
 

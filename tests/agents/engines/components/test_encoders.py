@@ -22,7 +22,7 @@ from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.engines.components.graph_requests import noise
 from tests.agents.engines.components.split_model import load_encoder
 from tests.agents.engines.components.tiny_graphs import WHISPER, save_graph
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.tiny_models import save_random
 
 Made = Callable[[str], tuple[Checkpoint, PreTrainedModel]]
@@ -184,13 +184,13 @@ def test_an_encoder_reads_its_own_tensors_and_states_their_memory(tiny_graph: Ma
     assert facts.weight_bytes == facts.loaded_bytes == counted
     component = facts.component
     need = facts.weight_bytes + 100 * facts.row_bytes
-    load_torch_encoder(checkpoint, component, torch.float32, CPU, Limits(most_rows=100, memory_bytes=need))
+    load_torch_encoder(checkpoint, component, torch.float32, DEVICE, Limits(most_rows=100, memory_bytes=need))
     with pytest.raises(OutOfMemoryError):
-        load_torch_encoder(checkpoint, component, torch.float32, CPU, Limits(most_rows=101, memory_bytes=need))
+        load_torch_encoder(checkpoint, component, torch.float32, DEVICE, Limits(most_rows=101, memory_bytes=need))
 
 
 def test_a_batch_has_a_bound_of_rows(tiny_graph: Made) -> None:
-    engine = load_torch_encoder(tiny_graph("qwen-vl")[0], "vision", torch.float32, CPU, Limits(most_rows=63))
+    engine = load_torch_encoder(tiny_graph("qwen-vl")[0], "vision", torch.float32, DEVICE, Limits(most_rows=63))
     image, least, _ = ENCODERS["qwen-vl"][1]
     assert len(engine.encode([image])) == 1
     with pytest.raises(BadBatchError):
@@ -200,7 +200,7 @@ def test_a_batch_has_a_bound_of_rows(tiny_graph: Made) -> None:
 def test_a_component_that_is_not_known_is_named(tiny_graph: Made) -> None:
     checkpoint, _ = tiny_graph("whisper")
     with pytest.raises(UnsupportedModelError, match="'vision' of 'whisper'"):
-        load_torch_encoder(checkpoint, "vision", torch.float32, CPU)
+        load_torch_encoder(checkpoint, "vision", torch.float32, DEVICE)
 
 
 @pytest.mark.parametrize("bands", [80, 128])

@@ -15,7 +15,7 @@ from agents.engines.sampling import GREEDY
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.weights.checkpoint import Checkpoint
 from tests.agents.engines.components.tiny_graphs import LAYERS
-from tests.agents.engines.pipelines import CPU, cut
+from tests.agents.engines.pipelines import DEVICE, cut
 
 Made = Callable[[str], tuple[Checkpoint, PreTrainedModel]]
 IDS = torch.arange(4, 12)
@@ -23,7 +23,7 @@ ROWS = torch.zeros(3, 64)
 
 
 def load(checkpoint: Checkpoint, layers: tuple[int, ...] = (LAYERS,), stage: int = 0, blocks: int = 16) -> StageEngine:
-    return load_torch_engine(checkpoint, cut(layers)[stage], blocks, torch.float32, CPU)
+    return load_torch_engine(checkpoint, cut(layers)[stage], blocks, torch.float32, DEVICE)
 
 
 def refused(engine: StageEngine, request: StepRequest, given: GivenRows, rows: torch.Tensor = IDS) -> None:

@@ -29,7 +29,7 @@ from tests.agents.engines.components.graph_requests import (
 )
 from tests.agents.engines.components.split_model import Inputs, SplitPipeline, encoded
 from tests.agents.engines.components.tiny_graphs import LAYERS, VIDEO_TOKEN
-from tests.agents.engines.pipelines import CPU, Running, hand_over
+from tests.agents.engines.pipelines import DEVICE, Running, hand_over
 from tests.agents.engines.shards import ranks
 from tests.agents.engines.tiny_models import assert_same, reference
 
@@ -162,7 +162,7 @@ def test_two_ranks_of_a_decoder_are_given_the_same_rows(tiny_graph: Made, name: 
     inputs = encoded(request, checkpoint, name)
     held = LayerRange.whole(LAYERS)
     with ranks(2, whole_experts=False) as cut:
-        each = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, CPU, cut.shards[rank]))
+        each = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, DEVICE, cut.shards[rank]))
         for tokens in cut.each(lambda rank: answer(SplitPipeline([each[rank]]), request, inputs, 13)):
             assert_same(tokens, expected)
 
@@ -213,4 +213,4 @@ def test_memory_of_a_decoder_is_known_before_it_is_loaded(tiny_graph: Made, name
     head = {"omni": lambda: model.thinker.lm_head, "whisper": lambda: None}.get(name, lambda: model.lm_head)()
     modules = [DECODERS[name](model), *([head] if head is not None else [])]
     assert need == 4 * sum(parameter.numel() for module in modules for parameter in module.parameters())
-    assert load_torch_engine(checkpoint, held, 8, torch.float32, CPU).facts.loaded_bytes == need
+    assert load_torch_engine(checkpoint, held, 8, torch.float32, DEVICE).facts.loaded_bytes == need

@@ -17,7 +17,7 @@ from agents.weights.checkpoint import Checkpoint
 from agents.weights.part import PartOfCheckpoint
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.components.graph_requests import noise
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import DEVICE
 
 CONFIG = Qwen2_5OmniToken2WavConfig(
     # Blocks of 6 frames, which units end amid.
@@ -77,7 +77,7 @@ def checkpoint(model: PreTrainedModel, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def engine(checkpoint: Checkpoint) -> TorchGenerator:
-    return load_torch_generator(checkpoint, "vocoder", torch.float32, CPU)
+    return load_torch_generator(checkpoint, "vocoder", torch.float32, DEVICE)
 
 
 def unit(name: str, codes: int, seed: int, frames: int = 11) -> CodecUnit:
@@ -130,11 +130,11 @@ def test_bad_batches_are_refused(engine: TorchGenerator, checkpoint: Checkpoint)
     ):
         with pytest.raises(BadBatchError):
             engine.generate(batch)
-    narrow = load_torch_generator(checkpoint, "vocoder", torch.float32, CPU, Limits(most_rows=19))
+    narrow = load_torch_generator(checkpoint, "vocoder", torch.float32, DEVICE, Limits(most_rows=19))
     with pytest.raises(BadBatchError):
         narrow.generate([good])
     with pytest.raises(OutOfMemoryError):
-        load_torch_generator(checkpoint, "vocoder", torch.float32, CPU, Limits(memory_bytes=1000))
+        load_torch_generator(checkpoint, "vocoder", torch.float32, DEVICE, Limits(memory_bytes=1000))
     engine.close()
     with pytest.raises(BadBatchError):
         engine.generate([good])
