@@ -1,4 +1,6 @@
-"""A small integer program, built column by column and solved by HiGHS. For baselines; the allocator has its own."""
+"""A small integer program, built column by column and solved by HiGHS. For policies; the allocator has its own."""
+
+from dataclasses import dataclass
 
 import highspy
 import numpy as np
@@ -6,6 +8,28 @@ from numpy.typing import NDArray
 
 _MOST_NODES = 5_000
 """Most nodes of a search tree: where the gap is not reached, the same work on every machine."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """A best solution that was found."""
+
+    values: NDArray[np.float64]
+    """(columns,)"""
+    objective: float
+    bound: float
+    """No solution is below it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxed:
+    """The optimum where no column has to be whole."""
+
+    values: NDArray[np.float64]
+    """(columns,)"""
+    duals: NDArray[np.float64]
+    """(rows,) in their order: what the objective rises by where a row's limit does, by one."""
+    objective: float
 
 
 class IntegerProgram:
@@ -41,20 +65,36 @@ class IntegerProgram:
         Raises:
             RuntimeError: there is none (callers give every program a solution by letting demand go unmet).
         """
+        return self.optimum().values
+
+    def optimum(self) -> Optimum:
+        """The best solution found, with a bound. Raises RuntimeError as `minimise` does."""
         if not self._costs:
-            return np.zeros(0)
+            return Optimum(np.zeros(0), 0.0, 0.0)
+        highs = self._solved(self._lp())
+        found = highs.getInfo()
+        bound = found.mip_dual_bound if any(self._integer) else found.objective_function_value
+        return Optimum(np.asarray(highs.getSolution().col_value), found.objective_function_value, bound)
+
+    def relaxed(self) -> Relaxed:
+        """The optimum of the linear relaxation. Raises RuntimeError as `minimise` does."""
+        lp = self._lp()
+        lp.integrality_ = []
+        highs = self._solved(lp)
+        solution = highs.getSolution()
+        values, duals = np.asarray(solution.col_value), np.asarray(solution.row_dual)
+        return Relaxed(values, duals, highs.getInfo().objective_function_value)
+
+    def _solved(self, lp: highspy.HighsLp) -> highspy.Highs:
         highs = highspy.Highs()
         for name, value in self._options.items():
             highs.setOptionValue(name, value)
-        highs.passModel(self._lp())
+        highs.passModel(lp)
         highs.run()
-        solution = highs.getSolution()
-        if not solution.value_valid:
-            msg = (
-                f"HiGHS found no solution of a baseline's program: {highs.modelStatusToString(highs.getModelStatus())}"
-            )
+        if not highs.getSolution().value_valid:
+            msg = f"HiGHS found no solution of a policy's program: {highs.modelStatusToString(highs.getModelStatus())}"
             raise RuntimeError(msg)
-        return np.asarray(solution.col_value)
+        return highs
 
     def _lp(self) -> highspy.HighsLp:
         lp = highspy.HighsLp()

@@ -4,22 +4,24 @@
     python -m bench.units estimator
     python -m bench.units systems
     python -m bench.units dispatch [--seed 1]
+    python -m bench.units least
     python -m bench.units fleets
     python -m bench.units placement [--cases 100] [--seed 1]
 
 `shares`: steps on parts of A100s against the curves of the cost model; `--write` fits and stores them. `estimator`:
 estimated throughputs against those of the authors' runs. `placement`: Algorithm 1 on random cases of the two sizes of
 Figure 8, against the best of all partitions. `systems`: a static split, temporal multiplexing, Algorithm 1 and the best
-dedicated split on the authors' real workload. `dispatch`: Figure 9, three policies of one unit in simulation. `fleets`:
-plans of 20 small models with units and without, over the dated offers of AWS and GCP. All but `fleets` read shared/data
-(a sibling of the repository). Exits with 1 when a bar is missed.
+dedicated split on the authors' real workload. `least`: the fewest A100s that serve it as a whole. `dispatch`: Figure 9,
+three policies of one unit in simulation. `fleets`: plans of 20 small models with units and without, over the dated
+offers of AWS and GCP. All but `fleets` read shared/data (a sibling of the repository). Exits with 1 when a bar is
+missed.
 """
 
 import argparse
 import sys
 from collections.abc import Callable
 
-from bench.units import dispatch, estimator, fleets, placement, shares, systems
+from bench.units import dispatch, estimator, fleets, least, placement, shares, systems
 
 RUNS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "shares": lambda chosen: shares.run(write=chosen.write),
@@ -27,6 +29,7 @@ RUNS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "placement": lambda chosen: placement.run(chosen.cases, chosen.seed),
     "systems": lambda _: systems.run(),
     "fleets": lambda _: fleets.run(),
+    "least": lambda _: least.run(),
     "dispatch": lambda chosen: dispatch.run(chosen.seed),
 }
 

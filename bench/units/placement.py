@@ -64,7 +64,7 @@ class Case:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        return mesh_groups(-(-self.gpus // NODE_GPUS), min(self.gpus, NODE_GPUS), len(self.models))
+        return mesh_groups(self.gpus, NODE_GPUS, len(self.models))
 
     @property
     def asked(self) -> float:

@@ -7,15 +7,16 @@ MeshGroup = tuple[int, ...]
 """GPUs of each mesh, falling."""
 
 
-def mesh_groups(nodes: int, gpus_per_node: int, models: int) -> tuple[MeshGroup, ...]:
-    """All groups of meshes of 1, 2, 4, ... GPUs on so many nodes, which no mesh reaches across, in order.
+def mesh_groups(gpus: int, gpus_per_node: int, models: int) -> tuple[MeshGroup, ...]:
+    """All groups of meshes of 1, 2, 4, ... GPUs that use all of `gpus`, in order. No mesh reaches across nodes; the
+    last node may have fewer GPUs.
 
     Groups of more meshes than models, some of which would be empty, are left out, as in the authors' code. Raises
     ValueError for a node whose GPUs are no power of two.
     """
     if gpus_per_node < 1 or gpus_per_node & (gpus_per_node - 1):
         raise ValueError(f"nodes of {gpus_per_node} GPUs cannot be cut into halves: give 1, 2, 4, 8, ...")
-    return _cuts(nodes * gpus_per_node, gpus_per_node, models)
+    return _cuts(gpus, gpus_per_node, models)
 
 
 @cache

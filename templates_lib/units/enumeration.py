@@ -1,6 +1,6 @@
 """All units of a set of models on nodes of several kinds, smaller ones first, while there are few enough."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -26,19 +26,31 @@ class EnumeratedUnits:
     members: int
     """Units of so many members and fewer are all there."""
     are_all: bool
-    """No unit of more members fits any node."""
+    """No unit of more members fits any node, or may be planned."""
+
+
+Uses = Mapping[str, Mapping[str, MemberUse]]
+"""Node configuration → member → what it uses there; members that are not there cannot be."""
+
+
+def unit_of(node: NodeConfig, members: Iterable[str], uses: Uses, gpus: Mapping[str, Gpu]) -> EnumeratedUnit | None:
+    """The unit of these members on a node; None where they do not fit. `gpus`: GPU types by name."""
+    names, here = tuple(sorted(members)), uses.get(node.id, {})
+    if any(name not in here for name in names):
+        return None
+    capacity = unit_capacity([here[name] for name in names], gpus[node.gpu], node.gpu_count)
+    return None if capacity is None else EnumeratedUnit(node, names, capacity)
 
 
 def enumerated_units(
-    uses: Mapping[str, Mapping[str, MemberUse]],
+    uses: Uses,
     nodes: Sequence[NodeConfig],
     gpus: Mapping[str, Gpu],
     *,
     most_members: int | None = None,
     most_units: int = MOST_UNITS,
 ) -> EnumeratedUnits:
-    """Units of one member and more, up to `most_members` (None: as many as fit). `uses`: node configuration → member →
-    what it uses there; members that are not there cannot be. `gpus`: GPU types by name.
+    """Units of one member and more, up to `most_members` (None: as many as fit). `gpus`: GPU types by name.
 
     Units of one more member are added all together or not at all, so that none is favoured: not where there would be
     more than `most_units`.
@@ -57,12 +69,9 @@ def enumerated_units(
     return EnumeratedUnits(tuple(found), size, are_all=False)
 
 
-def _of_size(
-    uses: Mapping[str, Mapping[str, MemberUse]], nodes: Sequence[NodeConfig], gpus: Mapping[str, Gpu], size: int
-) -> Iterator[EnumeratedUnit]:
+def _of_size(uses: Uses, nodes: Sequence[NodeConfig], gpus: Mapping[str, Gpu], size: int) -> Iterator[EnumeratedUnit]:
     for node in nodes:
-        here = uses.get(node.id, {})
-        for members in combinations(sorted(here), size):
-            capacity = unit_capacity([here[name] for name in members], gpus[node.gpu], node.gpu_count)
-            if capacity is not None:
-                yield EnumeratedUnit(node, members, capacity)
+        for members in combinations(sorted(uses.get(node.id, {})), size):
+            unit = unit_of(node, members, uses, gpus)
+            if unit is not None:
+                yield unit

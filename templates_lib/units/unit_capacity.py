@@ -21,6 +21,8 @@ from templates_lib.units.job_times import Lengths, MemberJobs
 from templates_lib.values.gpu import GIB, Gpu
 from templates_lib.values.node_config import NodeConfig
 
+MOST_MEMBERS = 8
+"""Units of more are not planned: the corners of a region, which the planner lists, double with each member."""
 LARGEST_BATCH = 256
 """Requests of one decode job: the cost of one more is the most that it is up to there."""
 USABLE_SHARE = 0.9
@@ -94,12 +96,16 @@ class UnitCapacity:
         return 1.0 / np.maximum(self.time, self.kv)
 
 
+def usable_bytes(gpu: Gpu, gpus: int, members: int) -> float:
+    """Memory of a node for weights and KV caches of so many members."""
+    return gpus * (gpu.memory_bytes * USABLE_SHARE - MEMBER_BYTES * members)
+
+
 def unit_capacity(members: Sequence[MemberUse], gpu: Gpu, gpus: int) -> UnitCapacity | None:
-    """What members do together on a node; None where they do not fit its memory or time."""
-    usable = gpus * (gpu.memory_bytes * USABLE_SHARE - MEMBER_BYTES * len(members))
-    pool = usable - sum(member.weight_bytes for member in members)
+    """What members do together on a node; None where they do not fit its memory or time, or are too many."""
+    pool = usable_bytes(gpu, gpus, len(members)) - sum(member.weight_bytes for member in members)
     left = 1.0 - sum(member.idle for member in members)
-    if left <= 0 or pool < sum(member.longest_bytes for member in members):
+    if len(members) > MOST_MEMBERS or left <= 0 or pool < sum(member.longest_bytes for member in members):
         return None
     time, kv = np.array([(member.request_s, member.kv_bytes) for member in members]).T
     return UnitCapacity(time / left, kv / pool)

@@ -75,22 +75,23 @@ def test_candidates_have_the_least_share_that_carries_the_rate_at_every_degree(s
 
 
 def test_mesh_groups_are_the_cuts_of_whole_nodes() -> None:
-    assert mesh_groups(1, 4, 4) == ((4,), (2, 2), (2, 1, 1), (1, 1, 1, 1))
-    assert mesh_groups(1, 4, 2) == ((4,), (2, 2))
-    assert len(mesh_groups(1, 8, 8)) == 10  # as many as the authors list for a node
-    for group in mesh_groups(4, 8, 16):
+    assert mesh_groups(4, 4, 4) == ((4,), (2, 2), (2, 1, 1), (1, 1, 1, 1))
+    assert mesh_groups(4, 4, 2) == ((4,), (2, 2))
+    assert mesh_groups(5, 4, 3) == ((4, 1), (2, 2, 1))
+    assert len(mesh_groups(8, 8, 8)) == 10  # as many as the authors list for a node
+    for group in mesh_groups(32, 8, 16):
         assert sum(group) == 32
         assert len(group) <= 16
         assert max(group) <= 8
     with pytest.raises(ValueError, match="6 GPUs"):
-        mesh_groups(1, 6, 2)
+        mesh_groups(6, 6, 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_algorithm_1_is_within_a_few_percent_of_the_best_partition(seed: int) -> None:
     models = random_models(4, seed)
     estimates = estimates_of(models)
-    units = by_throughput(models, mesh_groups(1, 8, 4), estimates)
+    units = by_throughput(models, mesh_groups(8, 8, 4), estimates)
     best = most_requests_per_s(models, 8, 8, estimates)
     assert units is not None
     assert best is not None
@@ -102,8 +103,8 @@ def test_algorithm_1_is_within_a_few_percent_of_the_best_partition(seed: int) ->
 def test_models_that_fit_nowhere_are_no_placement() -> None:
     models = [model(i, "qwen3-32b", 1.0) for i in range(3)]  # 61 GiB each beside their caches, two cards
     estimates = estimates_of(models)
-    assert by_throughput(models, mesh_groups(1, 2, 3), estimates) is None
-    assert by_memory(models, mesh_groups(1, 2, 3), estimates) is None
+    assert by_throughput(models, mesh_groups(2, 2, 3), estimates) is None
+    assert by_memory(models, mesh_groups(2, 2, 3), estimates) is None
     assert most_requests_per_s(models, 2, 2, estimates) is None
 
 

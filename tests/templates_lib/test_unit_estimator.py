@@ -67,7 +67,7 @@ def test_a_member_alone_does_what_equation_3_says() -> None:
     assert found.decode_s == pytest.approx(0.02 + 0.0005 * least)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(units, st.floats(50, 500))
 def test_batches_are_the_least_that_carry_the_rates_together(unit: list[UnitMember], kv: float) -> None:
     found = estimated(unit, kv)
@@ -81,7 +81,7 @@ def test_batches_are_the_least_that_carry_the_rates_together(unit: list[UnitMemb
             assert (b - 1) / (fewer + float(m.times.decode_s[b - 2]) * m.output_tokens) < m.requests_per_s * (1 + 1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(units, st.floats(20, 500))
 def test_batches_fit_the_cache(unit: list[UnitMember], kv: float) -> None:
     found = printed(unit, kv)
@@ -91,7 +91,7 @@ def test_batches_fit_the_cache(unit: list[UnitMember], kv: float) -> None:
     assert sum(each.batch * m.kv_bytes for each, m in zip(found.members, unit, strict=True)) <= kv * (1 + 1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(units)
 def test_jobs_beside_each_other_never_do_more_than_printed(unit: list[UnitMember]) -> None:
     plain, slowed = estimated(unit), contended(unit, 1e3)
