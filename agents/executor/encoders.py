@@ -121,12 +121,13 @@ class Encoders:
         the unit is due."""
         try:
             return self._tensors.use(lambda tensors: _put(tensors, wanted, rows, self.key_of(wanted.asked)))
-        except TransferError as error:
+        except (TransferError, BadBatchError) as error:
             return no_rows(wanted.key, error)
 
 
 def _put(tensors: TensorClient, wanted: Wanted, rows: EncodedRows, key: str | None) -> Rows:
-    """Raises TransferError: StoreFullError where no room comes until the unit is due."""
+    """Raises TransferError: StoreFullError where no room comes until the unit is due; BadBatchError where it never
+    does, so that no executor with a sidecar like this one is asked again."""
     asked = wanted.asked
     is_late = Event()
 
@@ -140,6 +141,8 @@ def _put(tensors: TensorClient, wanted: Wanted, rows: EncodedRows, key: str | No
     timer.start()
     try:
         tensors.put(asked.output, rows, consumers=asked.consumers, keep_s=asked.keep_s, key=key)
+    except StoreFullError as error:
+        raise BadBatchError(f"its rows have no room on this node: {error}; nodes need a larger slab") from error
     except BlobGoneError as error:
         if is_late.is_set():
             raise StoreFullError("no room for its rows came in time: those before them are not taken") from error

