@@ -14,7 +14,7 @@ from control.planning.startable import never_started, not_startable
 from control.planning.world import read_world
 from policies.strategy import single_node_replicas
 from templates_lib.models.catalogue import load_models
-from templates_lib.values.engines import environments
+from templates_lib.values.engines import start_up_minutes
 from templates_lib.values.settings import Settings
 from tests import factories as make
 from tests.control.planning.worlds import world_of
@@ -162,13 +162,15 @@ def test_own_machines_and_nodes_of_this_machine_run_what_is_started_there(tmp_pa
 
 
 def test_the_time_to_install_an_engine_is_part_of_the_start_up_of_its_own_templates(tmp_path: Path) -> None:
-    installing = environments(["vllm"])["vllm"].minutes
-    assert installing > 0
+    installing, compiling = start_up_minutes("vllm"), start_up_minutes("torch")
+    assert installing > compiling > 0
     settings = world_of(tmp_path, own(tmp_path, f"{OWN}policy: {{startup_minutes: 1}}\n")).fleet.settings
-    assert [settings.startup_minutes_of(name) for name in ("torch", "vllm", "")] == [1, 1 + installing, 1 + installing]
+    assert [settings.startup_minutes_of(name) - 1 for name in ("torch", "vllm", "")] == pytest.approx(
+        [compiling, installing, installing]
+    )
     on_torch = OWN.replace("    slo:", "    engine: torch\n    slo:")
     settings = world_of(tmp_path, own(tmp_path, on_torch)).fleet.settings
-    assert settings.startup_minutes_of("") == settings.startup_minutes
+    assert settings.startup_minutes_of("") == pytest.approx(settings.startup_minutes + compiling)
 
 
 HOSTS = """\
