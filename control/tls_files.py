@@ -22,11 +22,13 @@ class TlsFiles:
     certificate: Path
     key: Path
     context: ssl.SSLContext = field(init=False)
-    """Of TLS 1.2 and later, for connections that a server accepts."""
+    """Of TLS 1.2 and later, for connections that a server accepts: each gets the newest files that could be used."""
 
     def __post_init__(self) -> None:
         self._seen = self._stamps()
+        self._current = self._loaded()
         self.context = self._loaded()
+        self.context.sni_callback = self._switch
 
     def look(self) -> bool:
         """Take files that are new: connections that come from now on are served with them; tell whether they were.
@@ -35,8 +37,9 @@ class TlsFiles:
         stamps = self._stamps()
         if stamps == self._seen:
             return False
-        self._loaded()  # what does not fit together leaves the context that serves alone
-        self.context.load_cert_chain(self.certificate, self.key)
+        # A fresh context: one that has a certificate keeps it beside a new one whose key is of another type (ECDSA and
+        # RSA), and may go on to serve it.
+        self._current = self._loaded()
         self._seen = stamps
         return True
 
@@ -53,6 +56,10 @@ class TlsFiles:
                 if str(error) != problem:
                     _log.error("%s; the one before stays in use", error)
                 problem = str(error)
+
+    def _switch(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        """Give a new connection the newest context. OpenSSL calls it for clients that name no server, too."""
+        connection.context = self._current
 
     def _loaded(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -9,16 +9,17 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from control.tls_files import TlsFiles, TlsFilesError, tls_files
 from tests.control.gateway.world import World
 
 
-def made(name: str) -> tuple[bytes, bytes]:
+def made(name: str, kind: str = "ecdsa") -> tuple[bytes, bytes]:
     """A certificate of localhost that has signed itself, and its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1()) if kind == "ecdsa" else rsa.generate_private_key(65537, 2048)
+    now = datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (
         x509.CertificateBuilder()
@@ -52,16 +53,17 @@ def replaced(path: Path, content: bytes) -> None:
     new.replace(path)
 
 
-def test_new_files_serve_new_connections_once_they_fit_together(tmp_path: Path) -> None:
-    old, new = made("old"), made("new")
+@pytest.mark.parametrize(("first", "second"), [("ecdsa", "ecdsa"), ("ecdsa", "rsa"), ("rsa", "ecdsa")])
+def test_new_files_serve_new_connections_once_they_fit_together(tmp_path: Path, first: str, second: str) -> None:
+    old, new = made("old", first), made("new", second)
     paths = written(tmp_path, *old)
     files = TlsFiles(*paths)
 
-    async def seen(port: int) -> bytes:
-        """The certificate that a client is shown now."""
+    async def seen(port: int, name: str | None = None) -> bytes:
+        """The certificate that a client is shown now, one that names the server or does not."""
         anyone = ssl.create_default_context()
         anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
-        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=anyone)
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=anyone, server_hostname=name)
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
         return ssl.DER_cert_to_PEM_cert(shown).encode().strip()
@@ -81,7 +83,7 @@ def test_new_files_serve_new_connections_once_they_fit_together(tmp_path: Path) 
                 assert await seen(port) == old[0].strip()
             replaced(paths[1], new[1])
             assert files.look()
-            assert await seen(port) == new[0].strip()
+            assert [await seen(port), await seen(port, "localhost")] == [new[0].strip()] * 2
 
     asyncio.run(scenario())
 
