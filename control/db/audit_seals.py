@@ -7,14 +7,16 @@ put a whole other chain there; a seal that is kept elsewhere (`medley audit veri
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, cast, func, insert, literal, select, text
+import msgspec
+from sqlalchemy import BigInteger, Connection, Row, cast, func, insert, literal, select, text
 
 from control.db.database import Database
 from control.db.events import past_event
 from control.db.reconcile_tables import event, event_seal
-from control.lifecycle.audit_chain import START, digest
+from control.lifecycle.audit_chain import START, digest, raw_digest
 
 SEALS_S = 10.0
 """How often the control plane seals what is new."""
@@ -81,7 +83,7 @@ class PostgresAuditSeals:
                 findings.append(f"seals {newest.position + 1} to {position - 1} are gone, with their events")
             if row.sequence is None:
                 findings.append(f"event {row.event} is gone (seal {position})")
-            elif digest(before, past_event(row)) != stored:
+            elif _digest(before, row) != stored:
                 findings.append(f"event {row.event} is not as it was sealed (seal {position}): {row.kind} of {row.at}")
             if kept is not None and kept.position == position and kept.digest != stored:
                 findings.append(f"seal {position} is another than the one that you kept")
@@ -115,11 +117,20 @@ class PostgresAuditSeals:
                 query = query.where(event.c.sequence > highest - cast(literal(late), BigInteger))
             seals = []
             for row in connection.execute(query):
-                newest = Seal(newest.position + 1, digest(newest.digest, past_event(row)))
+                newest = Seal(newest.position + 1, _digest(newest.digest, row))
                 seals.append({"position": newest.position, "event": row.sequence, "digest": newest.digest})
             if seals:
                 connection.execute(insert(event_seal), seals)
             return len(seals)
+
+
+def _digest(before: bytes, row: Row[Any]) -> bytes:
+    try:
+        return digest(before, past_event(row))
+    except (msgspec.MsgspecError, ValueError, OverflowError):
+        # Nothing in Medley writes such a detail. That one row must not keep others from being sealed and checked.
+        about = (row.actor, row.kind, row.text, row.fleet, row.subject, row.trace)
+        return raw_digest(before, (row.sequence, row.at.astimezone(UTC).isoformat(), *about, row.detail))
 
 
 def _newest(connection: Connection) -> Seal:

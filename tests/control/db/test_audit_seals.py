@@ -78,6 +78,28 @@ def test_what_was_changed_is_found(database: Database, database_url: str, change
     assert (done.exit_code, found in done.output) == (1, True)
 
 
+@pytest.mark.parametrize(
+    "odd", ['{"a": null}', "[]", '{"a": {"b": 1}}', '{"a": 1e999}', '{"a": 123456789012345678901}']
+)
+def test_an_event_that_cannot_be_read_is_named_and_keeps_no_other_from_its_seal(database: Database, odd: str) -> None:
+    written(database, 3)
+    seals = PostgresAuditSeals(database)
+    seals.seal()
+    written(database, 2)
+    change = sa.text(
+        "UPDATE event SET detail = :odd WHERE sequence IN (SELECT sequence FROM event WHERE subject = 'p1')"
+    )
+    with owner_of_the_tables(database) as connection:
+        connection.execute(change, {"odd": odd})
+    assert seals.seal() == 2
+    verdict = seals.verify()
+    (finding,) = verdict.findings  # of the one that was sealed before
+    assert (verdict.events, "not as it was sealed" in finding) == (5, True)
+    with owner_of_the_tables(database) as connection:
+        connection.execute(change, {"odd": '{"other": null}'})
+    assert len(seals.verify().findings) == 2
+
+
 def test_a_chain_that_was_put_in_place_of_another_is_found_by_a_seal_that_was_kept(database: Database) -> None:
     written(database)
     seals = PostgresAuditSeals(database)
