@@ -44,8 +44,8 @@ class TableKeeper:
         """Its keys by their ids; None: open to everybody."""
         self.peppers = peppers_of(os.environ)
         """Those that tokens may have been hashed with."""
-        self.problem = "the routing table has not been read yet"
-        """Trouble of the last look; empty when all is well."""
+        self._table_problem = "the routing table has not been read yet"
+        self._pepper_problem = ""  # apart: the one is mended while the other stays
         self._path = path
         self._dispatcher = dispatcher
         self._apps = apps
@@ -53,6 +53,11 @@ class TableKeeper:
         self._taken = taken
         self._seen: tuple[int, int, int] | None = None
         self._tokenizers: dict[str, Tokenizer] = {}
+
+    @property
+    def problem(self) -> str:
+        """Trouble of the last look; empty when all is well."""
+        return "; ".join(each for each in (self._pepper_problem, self._table_problem) if each)
 
     async def watch(self, poll_s: float) -> None:
         """Look at the file for ever; no table, however odd, ends that."""
@@ -67,8 +72,12 @@ class TableKeeper:
         """Take the file's content when it is new and good, and peppers as they are now."""
         try:
             self.peppers = peppers_of(os.environ)
+            self._pepper_problem = ""
         except PepperError as error:
-            self._complain(str(error))
+            if str(error) != self._pepper_problem:
+                _log.error("%s; the peppers before stay in use", error)
+                self._metrics.table_errors.inc()
+            self._pepper_problem = str(error)
         try:
             stat = self._path.stat()
         except OSError as error:
@@ -122,7 +131,7 @@ class TableKeeper:
         if problems:
             self._complain("; ".join(problems))
         else:
-            self.problem = ""
+            self._table_problem = ""
 
     def _entry(self, served: PublishedModel, tokenizer: Tokenizer) -> ModelEntry:
         entry = self._dispatcher.models.get(served.routing.id)
@@ -136,8 +145,8 @@ class TableKeeper:
             self._tokenizers[path] = await asyncio.to_thread(load_tokenizer, Path(path))
 
     def _complain(self, problem: str) -> None:
-        if problem != self.problem:
+        if problem != self._table_problem:
             kept = "" if self.published is None else f"; version {self.published.version} stays in use"
             _log.error("%s%s", problem, kept)
             self._metrics.table_errors.inc()
-        self.problem = problem
+        self._table_problem = problem

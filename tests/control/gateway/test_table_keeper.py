@@ -134,3 +134,28 @@ def test_a_model_that_the_gateway_cannot_serve_leaves_the_rest_of_the_table_in_f
         assert set(keeper.access or ()) == {KEY.id}
 
     kept(table, scenario)
+
+
+def test_trouble_with_peppers_is_told_until_the_file_is_mended_and_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peppers = tmp_path / "peppers"
+    peppers.write_text("1" * 40)
+    monkeypatch.setenv("MEDLEY_PEPPER_FILE", str(peppers))
+    publish(tmp_path / "table.json", 1, {}, KEY)
+
+    async def scenario(keeper: TableKeeper) -> None:
+        await keeper.look()
+        before = keeper.peppers
+        assert keeper.problem == ""
+        peppers.unlink()
+        await keeper.look()
+        assert str(peppers) in keeper.problem
+        publish(tmp_path / "table.json", 2, {}, KEY)  # a good table mends no peppers
+        await keeper.look()
+        assert (str(peppers) in keeper.problem, keeper.peppers) == (True, before)
+        peppers.write_text("2" * 40)
+        await keeper.look()
+        assert (keeper.problem, keeper.peppers != before) == ("", True)
+
+    kept(tmp_path / "table.json", scenario)
