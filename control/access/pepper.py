@@ -7,12 +7,15 @@ others are for tokens that were made while they were it.
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from control.access.secret import Secret
+
+_log = logging.getLogger(__name__)
 
 VARIABLE = "MEDLEY_PEPPER_FILE"
 LEAST = 32
@@ -63,6 +66,28 @@ def peppers_of(environment: Mapping[str, str]) -> Peppers:
         return _read(path, stat.st_mtime_ns, stat.st_ino)
     except OSError as error:
         raise PepperError(f"{VARIABLE}: {path}: {error.strerror}") from None
+
+
+_last_good: dict[str, Peppers] = {}
+"""By path, what this process has read last."""
+_complaints: dict[str, str] = {}
+"""By path, what is wrong with it now, so that it is logged once and not for every request."""
+
+
+def last_good_peppers(environment: Mapping[str, str]) -> Peppers:
+    """Those that tokens are checked with: as `peppers_of`, but the ones before while the file cannot be used, so that
+    a slip in it locks nobody out. Raises PepperError where this process has read none before."""
+    path = environment.get(VARIABLE, "")
+    try:
+        _last_good[path] = peppers_of(environment)
+        _complaints.pop(path, None)
+    except PepperError as error:
+        if path not in _last_good:
+            raise
+        if _complaints.get(path) != str(error):
+            _log.error("%s; tokens are checked with the peppers before", error)
+        _complaints[path] = str(error)
+    return _last_good[path]
 
 
 @lru_cache(maxsize=4)

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from control.access.pepper import PepperError
 from control.actions.refusal import (
     FailsPreflightError,
     LookFirstError,
@@ -32,7 +33,7 @@ _NAMES = {404: "not-found", 405: "method-not-allowed", 400: "bad-request", 413: 
 def tell_failures(app: FastAPI) -> None:
     for kind in (
         ApiError, OfferError, HTTPException, RequestValidationError, SpecError, DatabaseError, UnicodeEncodeError,
-        RefusedActionError, Exception,
+        RefusedActionError, PepperError, Exception,
     ):  # fmt: skip
         app.add_exception_handler(kind, _answer)
 
@@ -44,7 +45,7 @@ async def _answer(request: Request, error: Exception) -> Response:
     return problem_response(refusal, request.url.path, current_trace.get())
 
 
-def api_error(error: Exception, request: Request | None = None) -> ApiError:  # noqa: PLR0911 - one a kind
+def api_error(error: Exception, request: Request | None = None) -> ApiError:  # noqa: PLR0911, PLR0912 - one a kind
     """Translate an error. `request` is the one in which it was raised; its route knows the schema of its body."""
     match error:
         case ApiError():
@@ -62,6 +63,11 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
             return ApiError(400, "bad-request", detail)
         case DatabaseError():
             return ApiError(503, "unavailable", str(error), headers={"Retry-After": "2"})
+        case PepperError():  # whoever asks may be anybody: the log names the file
+            detail = (
+                "the control plane cannot use its file of peppers: its log says why; mend the file and send it again"
+            )
+            return ApiError(503, "unavailable", detail, headers={"Retry-After": "10"})
         case SpecError():
             fields = [field_problem(p.key, p.message) for p in error.problems]
             return ApiError(422, "invalid", f"{len(fields)} fields are wrong", errors=fields)

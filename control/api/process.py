@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import uvicorn
 
+from control.access.pepper import last_good_peppers
 from control.api.app import create_app
 from control.api.json_log import log_json
 from control.api.settings import ApiSettings
@@ -36,7 +37,8 @@ def serve(
     tls: TlsFiles | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, and answer what was begun. `say` gets the URL. Raises OSError when the port
-    is taken, and what opening the database raises."""
+    is taken, PepperError, and what opening the database raises."""
+    last_good_peppers(environment)  # those that stay in use when the file is spoilt later; without them, no start
     # uvicorn hands the signal on once it has shut down: by its default the process would end there and then, and an
     # embedded database would be left running
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -10,7 +10,7 @@ from sqlalchemy import Row, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.access.api_token import ApiToken, read, written
-from control.access.pepper import Peppers, TokenDigest, peppers_of
+from control.access.pepper import Peppers, TokenDigest, last_good_peppers, peppers_of
 from control.access.role import Role
 from control.access.secret import Secret, new_secret
 from control.access.use_limits import NO_LIMITS, UseLimits
@@ -31,11 +31,6 @@ class PostgresApiTokens:
 
     database: Database
 
-    @property
-    def peppers(self) -> Peppers:
-        """Those of this process's environment. Raises PepperError."""
-        return peppers_of(os.environ)
-
     def create(
         self,
         name: str,
@@ -47,7 +42,7 @@ class PostgresApiTokens:
         priority: Priority = Priority.STANDARD,
     ) -> tuple[ApiToken, Secret]:
         """The new token, and the text that its holder sends, which nothing can bring back. ValueError: no name or
-        project, or it would have expired already."""
+        project, or it would have expired already; PepperError: the file of peppers cannot be used now."""
         if not name.strip():
             raise ValueError("a token needs a name, so that people know whose it is")
         if not project.strip():
@@ -68,7 +63,7 @@ class PostgresApiTokens:
             limits.concurrent_requests,
         )
         secret = new_secret()
-        kept = self.peppers.hashed(secret)
+        kept = peppers_of(os.environ).hashed(secret)
         row = {
             "id": token.id,
             "name": name,
@@ -83,13 +78,17 @@ class PostgresApiTokens:
         return token, written(token.id, secret)
 
     def authenticate(self, token: Secret, now: datetime) -> ApiToken | None:
-        """Return the token; None for one that is wrong, expired or revoked, which a caller may not tell apart."""
+        """Return the token; None for one that is wrong, expired or revoked, which a caller may not tell apart.
+        Raises PepperError where the token has a pepper and this process could never read the file of them."""
         parts = read(token)
         if parts is None:
             return None
         token_id, secret = parts
         row = self.database.read_one(select(api_token).where(api_token.c.id == token_id))
-        right = self.peppers.fits(secret, _NOBODYS if row is None else TokenDigest(row.digest, row.pepper))
+        stored = _NOBODYS if row is None else TokenDigest(row.digest, row.pepper)
+        # A file that cannot be read is no trouble of tokens without a pepper.
+        peppers = last_good_peppers(os.environ) if stored.pepper else Peppers()
+        right = peppers.fits(secret, stored)
         return _token(row) if row is not None and right and _token(row).works(now) else None
 
     def clients(self, now: datetime) -> tuple[tuple[ApiToken, TokenDigest], ...]:

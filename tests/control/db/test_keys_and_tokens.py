@@ -175,8 +175,13 @@ def test_a_token_is_known_by_its_pepper_as_long_as_that_is_there(
     for wrong in ("short", "", "\xe4" * 40):
         peppers(second, wrong) if wrong else peppers()
         with pytest.raises(PepperError) as refused:
-            tokens.authenticate(others, START)
+            tokens.create("none", Role.VIEWER, START)
         assert second not in str(refused.value)
+        assert [tokens.authenticate(each, START) for each in (plain, secret, others)] == [before, None, other]
+    monkeypatch.setenv("MEDLEY_PEPPER_FILE", str(tmp_path / "never-read"))
+    assert tokens.authenticate(plain, START) == before  # it has none
+    with pytest.raises(PepperError):
+        tokens.authenticate(others, START)
 
 
 def test_roles_cover_those_below_them() -> None:
