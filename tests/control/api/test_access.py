@@ -1,6 +1,7 @@
 """Who may do what: tokens, roles, sessions of browsers."""
 
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -56,10 +57,34 @@ def test_a_token_is_made_in_place_of_another_that_works_on_for_a_while(admin: Ap
     assert [Api(client, each["token"]).get("/fleets").status_code for each in (old, new)] == [200, 200]
     ends = datetime.fromisoformat(admin.get(f"/tokens/{old['id']}").json()["expires_at"])
     assert abs(ends - now() - timedelta(hours=1)) < timedelta(minutes=5)
+    again = admin.post(f"/tokens/{old['id']}:rotate", {"grace_hours": 24})  # the length of its life is known no more
+    assert (again.status_code, old["id"] in again.json()["detail"]) == (409, True)
     newest = admin.post(f"/tokens/{new['id']}:rotate", {"grace_hours": 0}).json()
     assert [Api(client, each["token"]).get("/fleets").status_code for each in (new, newest)] == [401, 200]
     assert admin.post(f"/tokens/{new['id']}:rotate", {}).status_code == 409
     assert admin.post(f"/tokens/{newest['id']}:rotate", {"grace_hours": 1e9}).status_code == 422
+
+
+def test_a_token_that_ends_before_its_grace_is_said_to_end_then(admin: Api) -> None:
+    ends = (now() + timedelta(hours=2)).replace(microsecond=0)
+    old = admin.post("/tokens", {"name": "ci", "role": "viewer", "expires_at": ends.isoformat()}).json()
+    admin.post(f"/tokens/{old['id']}:rotate", {"grace_hours": 24})
+    assert datetime.fromisoformat(admin.get(f"/tokens/{old['id']}").json()["expires_at"]) == ends
+    (event,) = admin.get(f"/events?subject={old['id']}&kind=token.rotated").json()["items"]
+    assert f"{ends:%Y-%m-%dT%H:%M}" in event["text"]
+
+
+def test_a_file_of_peppers_that_cannot_be_used_is_no_bug_and_is_not_shown(
+    admin: Api, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "peppers"
+    file.write_text("1" * 40)
+    monkeypatch.setenv("MEDLEY_PEPPER_FILE", str(file))
+    made = admin.post("/tokens", {"name": "ci", "role": "viewer"}).json()
+    monkeypatch.setenv("MEDLEY_PEPPER_FILE", str(tmp_path / "none"))
+    assert admin.get("/tokens").status_code == 200  # its token has no pepper
+    for refused in (admin.post("/tokens", {"name": "no", "role": "viewer"}), Api(client, made["token"]).get("/fleets")):
+        assert (refused.status_code, str(tmp_path) in refused.text) == (503, False)
 
 
 def test_a_token_has_the_priority_that_it_was_made_with(admin: Api) -> None:
