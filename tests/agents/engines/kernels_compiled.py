@@ -38,16 +38,18 @@ PRODUCT = {"HAS_BIAS": True, "HAS_ROW_OF": False, "HAS_OUTPUT_SCALES": False}
 ROTATE = {"HEADS": 64, "KV_HEADS": 8, "HEAD": 128, "HEAD_PADDED": 128}
 
 
-def product(rows: int, bytes_each: int, code: str, scale: str, width: int, experts: int, **more: bool) -> Variant:
-    """As `multiply` asks for it."""
+def product(
+    rows: int, bytes_each: int, code: str, scale: str, width: int, experts: int, of: str = "bf16", **more: bool
+) -> Variant:
+    """As `multiply` asks for it. `of`: numbers of the rows."""
     in_byte = 2 if code in ("e2m1", "int4") else 1
-    shape = packed_product.shape_of(rows, bytes_each, in_byte, experts > 0)
+    shape = packed_product.shape_of(rows, {"bf16": 2, "fp32": 4}[of], bytes_each, in_byte, experts > 0)
     given = {"FORMAT": code, "SCALE": scale, "EXPERTS": experts, "HAS_ZEROS": code == "int4"} | PRODUCT | more
     given["GROUPS"] = packed_product._groups(shape.codes * in_byte, width, 0)
     tile = {"ROWS": shape.rows, "OUTPUTS": shape.outputs, "CODES": shape.codes, "SPLITS": shape.splits}
     options = {"num_warps": shape.warps, "num_stages": shape.stages}
-    types = {"float": "*fp32"}.get(scale, "*u8")
-    return f"product of {rows} rows, {code}", packed_product._multiply, given | tile, {"scales": types}, options
+    types = {"scales": {"float": "*fp32"}.get(scale, "*u8"), "rows": f"*{of}", "out": f"*{of}"}
+    return f"product of {rows} rows in {of}, {code}", packed_product._multiply, given | tile, types, options
 
 
 def numbers(code: str, scale: str, width: int, **more: bool) -> Variant:
@@ -73,6 +75,8 @@ VARIANTS: list[Variant] = [
     product(128, 4096, "e4m3", "float", 128, experts=0, HAS_ROW_OF=True),
     product(64, 2048, "int4", "float", 128, experts=128),
     product(128, 4096, "int8", "none", 1, experts=0, HAS_OUTPUT_SCALES=True),
+    product(128, 4096, "e4m3", "float", 128, experts=0, of="fp32"),
+    product(128, 1440, "e2m1", "e8m0", 32, experts=32, of="fp32"),
     numbers("e4m3", "float", 128, HAS_ROW_OF=True),
     numbers("e2m1", "e4m3", 16, HAS_OUTPUT_SCALES=True),
     numbers("int4", "float", 128),

@@ -93,14 +93,14 @@ def _matrix(random: _Random, code: Code, outputs: int, inputs: int, width: int, 
     return QuantisedMatrix.of(code, codes, (scales,), moved)
 
 
-def _product(random: _Random, matrix: QuantisedMatrix, experts: int) -> Both:
+def _product(random: _Random, matrix: QuantisedMatrix, experts: int, rows: int = 5) -> Both:
     outputs = matrix.outputs // experts
     bias = random.normal(experts, outputs)
     operand = packed_operand(matrix, outputs, bias)
     if operand is None:
         raise ValueError("there is no kernel for it")
     weights = matrix.unpacked(slice(0, matrix.outputs), torch.float32).view(experts, outputs, -1)
-    return _products(random, operand.multiplied, weights, bias)
+    return _products(random, operand.multiplied, weights, bias, rows)
 
 
 def _products(
@@ -108,10 +108,11 @@ def _products(
     ours: Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor],
     weights: torch.Tensor,
     bias: torch.Tensor,
+    alone: int = 5,
 ) -> Both:
-    """Of several experts one has no rows, and some rows are of none."""
+    """Of several experts one has no rows, and some rows are of none. `alone`: rows of one."""
     experts = len(weights)
-    counts = [5] if experts == 1 else [0 if expert == 1 else 3 + 16 * (expert % 2) for expert in range(experts)]
+    counts = [alone] if experts == 1 else [0 if expert == 1 else 3 + 16 * (expert % 2) for expert in range(experts)]
     ends = torch.tensor(counts, device=random.device).cumsum(0).int()
     rows = random.normal(sum(counts) + (2 if experts > 1 else 0), weights.shape[2])
     made = ours(rows, None if experts == 1 else ends)[: sum(counts)]
@@ -176,6 +177,7 @@ CHECKS: dict[str, Callable[[_Random], Both]] = {
     "product with FP8 of experts": lambda r: _product(r, _matrix(r, E4M3, 3 * 24, 80, 0, zeros=False), 3),
     "product with 4-bit integers of experts": lambda r: _product(r, _matrix(r, INT4, 3 * 24, 96, 32, zeros=True), 3),
     "product with 8-bit integers": lambda r: _product(r, _matrix(r, INT8, 72, 96, 0, zeros=True), 1),
+    "product with FP8 of many rows": lambda r: _product(r, _matrix(r, E4M3, 72, 128, 64, zeros=False), 1, 100),
     "product with FP8 in parts": lambda r: _product(r, _matrix(r, E4M3, 72, 2176, 128, zeros=False), 1),
     "product with 4-bit integers in parts": lambda r: _product(r, _matrix(r, INT4, 72, 2112, 32, zeros=True), 1),
     "numbers of FP8": lambda r: _numbers(r, _matrix(r, E4M3, 72, 144, 0, zeros=False)),

@@ -28,14 +28,16 @@ class Shape:
 
 
 _WIDENED = Shape(0, 32, 128, 4, 1)
-_FEW_ROWS, _MOST_ROWS = 16, 128
-"""Of a tile: the fewest that tensor cores multiply, and the most."""
+_FEW_ROWS, _MOST_ROWS, _MOST_WIDE_ROWS = 16, 128, 32
+"""Of a tile: the fewest that tensor cores multiply, and the most; of rows in fp32."""
 
 
-def shape_of(rows: int, bytes_each: int, in_byte: int, is_of_experts: bool) -> Shape:
+def shape_of(rows: int, row_bytes: int, bytes_each: int, in_byte: int, is_of_experts: bool) -> Shape:
     """Return what was fastest on an H100 of 666 shapes for thirteen products of models (FP8, NVFP4 and INT4 of Llama 3
-    8B, MXFP4 of gpt-oss-20b). `rows`: of an expert, in the mean; `bytes_each`: of an output, of `in_byte` weights."""
-    tile = min(_MOST_ROWS, max(_FEW_ROWS, triton.next_power_of_2(rows)))
+    8B, MXFP4 of gpt-oss-20b). `rows`: of an expert, in the mean, of numbers of `row_bytes`; `bytes_each`: of an output,
+    of `in_byte` weights. Rows of fp32 have smaller tiles: others have 99 KiB of shared memory and less."""
+    most = _MOST_ROWS if row_bytes <= 2 else _MOST_WIDE_ROWS
+    tile = min(most, max(_FEW_ROWS, triton.next_power_of_2(rows)))
     if tile == _FEW_ROWS:
         codes = 128 // in_byte
         return Shape(tile, 64, codes, 4, 4, 1 if is_of_experts or bytes_each < 16 * codes else 4)
@@ -317,7 +319,7 @@ def multiply(
         return rows.new_empty(count, outputs)
     in_byte = 2 if code in ("e2m1", "int4") else 1
     held = -(-inputs // in_byte)
-    shape = shape or shape_of(count // experts, held, in_byte, ends is not None)
+    shape = shape or shape_of(count // experts, rows.element_size(), held, in_byte, ends is not None)
     # Of each expert one tile is not full, and none has a tile without rows.
     tiles = triton.cdiv(count, shape.rows) if ends is None else min(count, count // shape.rows + experts)
     splits = shape.splits
