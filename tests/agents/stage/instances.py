@@ -137,8 +137,9 @@ class Instance:
         at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
         held = ("--checkpoint", self.checkpoint, "--first-layer", first, "--layers", layers)
         engine = self.engines.get(name, "torch")
-        cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32", "--device", DEVICE)
-        return self._start(name, *at, "--engine", engine, *held, *cache, *self.worker_options)
+        cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32")
+        device = () if "--device" in self.worker_options else ("--device", DEVICE)
+        return self._start(name, *at, "--engine", engine, *held, *cache, *device, *self.worker_options)
 
 
 def _started(command: tuple[object, ...]) -> "subprocess.Popen[str] | Forked":
