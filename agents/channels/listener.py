@@ -79,8 +79,9 @@ class Listener(Generic[Incoming]):
         self._of_fd: dict[int, Peer] = {}
         """Who came over which descriptor of libzmq's."""
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._allowed, self._known = allowed, dict(allowed or {})
-        self._gatekeeper = Gatekeeper(self._context, allowed)
+        self._allowed, known = allowed, None if allowed is None else _as_it_is(allowed)
+        self._known = known or {}
+        self._gatekeeper = Gatekeeper(self._context, known)
         self._socket = self._context.socket(zmq.ROUTER)
         limit(self._socket, bind, self._settings)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -107,13 +108,9 @@ class Listener(Generic[Incoming]):
 
     def allow(self, allowed: Mapping[str, str]) -> None:
         """Replace the list of keys; peers whose key is no longer on it are dropped."""
-        now = dict(allowed)
-        self._gatekeeper.allow(now)
-        self._allowed, self._known = allowed, now
-        names = set(now.values())
-        for peer in self.peers:
-            if peer.name not in names:
-                self.drop(peer, "its key was revoked")
+        now = _as_it_is(allowed)
+        self._allowed = allowed  # before events are called, which may give another list
+        self._put_in_force(now)
 
     def send(self, peer: Peer, message: msgspec.Struct) -> None:
         """Raises PeerLostError, QueueFullError or MessageTooBigError; never waits."""
@@ -252,16 +249,29 @@ class Listener(Generic[Incoming]):
     def _look_who_is_allowed(self) -> None:
         if self._allowed is None:
             return
-        now = dict(self._allowed)
+        now = _as_it_is(self._allowed)
         if now != self._known:
             self._known = now
             try:
-                self.allow(self._allowed)
+                self._put_in_force(now)
             except BadKeyError as error:
                 _log.error("%s: the list of keys before stays in force", error)
+
+    def _put_in_force(self, now: dict[str, str]) -> None:
+        self._gatekeeper.allow(now)
+        self._known = now
+        names = set(now.values())
+        for peer in self.peers:
+            if peer.name not in names:
+                self.drop(peer, "its key was revoked")
 
     def _call(self, event: Any, *arguments: Any) -> None:
         try:
             event(*arguments)
         except Exception:
             _log.exception("handler of a channel event failed")
+
+
+def _as_it_is(allowed: Mapping[str, str]) -> dict[str, str]:
+    """Return one list of a mapping that may change: by its items, as `dict(allowed)` asks for each key by itself."""
+    return dict(allowed.items())

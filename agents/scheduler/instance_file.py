@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,8 +39,10 @@ class InstanceFile:
 def read_instance_file(path: Path) -> InstanceFile:
     """Read the file; its gateways are always those that it has when they are looked at. Raises BadInstanceFileError
     with the file's name and the field."""
+    # The stamp first: where the file is replaced in between, the next look finds another stamp and reads the new one.
+    stamp = _stamp(path)
     found = _decoded(path)
-    return replace(found, gateways=_GatewaysOfFile(path, found.gateways))
+    return replace(found, gateways=_GatewaysOfFile(path, found.gateways, stamp))
 
 
 def write_instance_file(path: Path, instance: InstanceFile) -> None:
@@ -56,10 +58,13 @@ def allow_gateways(path: Path, gateways: Mapping[str, str]) -> None:
 
 
 class _GatewaysOfFile(Mapping[str, str]):
-    def __init__(self, path: Path, gateways: Mapping[str, str]) -> None:
-        """`gateways`: that the file has now."""
+    """Each call looks at the file anew: who wants all keys with their names takes `items()`, which are of one look.
+    `dict()` looks once for each key, and fails with KeyError for one that goes in between."""
+
+    def __init__(self, path: Path, gateways: Mapping[str, str], stamp: tuple[int, int]) -> None:
+        """`gateways`: that the file had when it had that `stamp`, or later."""
         self._path = path
-        self._seen = _stamp(path)
+        self._seen = stamp
         self._gateways = gateways
 
     def __getitem__(self, key: str) -> str:
@@ -70,6 +75,9 @@ class _GatewaysOfFile(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._now())
+
+    def items(self) -> ItemsView[str, str]:
+        return self._now().items()
 
     def _now(self) -> Mapping[str, str]:
         stamp = _stamp(self._path)

@@ -50,3 +50,32 @@ def test_gateways_are_those_that_the_file_has_now(tmp_path: Path) -> None:
     assert read_instance_file(path).layout == GOOD.layout
     path.write_bytes(b"{")
     assert dict(instance.gateways) == {"k": "gateway", "l": "gateway-2"}
+
+
+def test_items_are_of_one_look_at_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "instance.json"
+    write_instance_file(path, GOOD)
+    gateways = read_instance_file(path).gateways
+    allow_gateways(path, {"k": "gateway", "l": "gateway-2"})
+    items = iter(gateways.items())
+    first = next(items)
+    allow_gateways(path, {"m": "gateway-3"})
+    assert dict((first, *items)) == {"k": "gateway", "l": "gateway-2"}
+    assert dict(gateways.items()) == {"m": "gateway-3"}
+
+
+def test_gateways_that_change_while_the_file_is_read_first_are_seen_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "instance.json"
+    write_instance_file(path, GOOD)
+    read_bytes = Path.read_bytes
+
+    def replaced_behind_it(self: Path) -> bytes:
+        content = read_bytes(self)
+        monkeypatch.setattr(Path, "read_bytes", read_bytes)
+        allow_gateways(path, {"m": "gateway-3"})
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", replaced_behind_it)
+    assert dict(read_instance_file(path).gateways.items()) == {"m": "gateway-3"}
