@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,8 +24,11 @@ from agents.node.scheduler_command import let_in, scheduler_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
+from agents.scheduler.instance_file import BadInstanceFileError
 from templates_lib.models.weights_place import NoWeightsError
 from templates_lib.values.engines import engine_kind
+
+_log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 
@@ -78,9 +82,8 @@ class ExecutorWork:
         try:
             if not self.failure and run.scheduler is not None and self._scheduler is None:
                 await self._start_scheduler(run, run.scheduler)
-            if self._scheduler is not None and run.scheduler is not None and run.scheduler.gateways != self._let_in:
-                self._let_in = run.scheduler.gateways
-                let_in(run, run.scheduler, self._keys.public, self._settings)
+            if run.scheduler is not None:
+                self._let_in_gateways(run, run.scheduler)
             if not self.failure and run.stage is not None and self._has_new_scheduler(run) and not self._workers:
                 await self._start_workers(run, run.stage)
         except (NoWeightsError, BadKeyError, OSError, ValueError) as error:
@@ -91,6 +94,10 @@ class ExecutorWork:
     def is_outdated(self, run: Run) -> bool:
         """Tell whether its workers belong to a scheduler that is not there any more."""
         return run.restarts and bool(self._workers) and self._has_new_scheduler(run)
+
+    def is_behind(self, run: Run) -> bool:
+        """Tell whether its scheduler, which runs, lets in other gateways than it should: it is to be followed again."""
+        return self._scheduler is not None and run.scheduler is not None and run.scheduler.gateways != self._let_in
 
     @property
     def last_words(self) -> tuple[str, ...]:
@@ -151,6 +158,18 @@ class ExecutorWork:
         address = Address(here, where["public_key"])
         self._link = SchedulerLink(address, self._keys, self._changed, self._settings.channel)
         self._changed()
+
+    def _let_in_gateways(self, run: Run, scheduler: RunScheduler) -> None:
+        """Tell the scheduler which gateways to let in, where they are others than before."""
+        if not self.is_behind(run):
+            return
+        try:
+            let_in(run, scheduler, self._keys.public, self._settings)
+        except (OSError, BadInstanceFileError) as error:
+            # No reason to end what serves well: its gateways stay as they were until it is followed again.
+            _log.error("gateways of executor %s stay as they were for now: %s", self.name, error)
+        else:
+            self._let_in = scheduler.gateways
 
     async def _start_workers(self, run: Run, stage: RunStage) -> None:
         """All of them, or as many as there are until one cannot be started: then the executor has failed."""

@@ -94,6 +94,8 @@ class InstanceWork:
                 await fresh.follow(run, drain)
             case Step.FOLLOW if running is not None:
                 await running.follow(run, drain)
+                if running.is_behind(run):  # the hub tells of no change twice
+                    self._wait(run.executor, self._settings.report_s)
 
     async def _follow_sidecar(self) -> None:
         """Executors go on while it is away: what is asked of them then fails, and is asked again."""
