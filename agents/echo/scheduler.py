@@ -72,12 +72,12 @@ class EchoScheduler:
         return Status(
             self._state,
             len(self._running),
-            len(self._waiting),
+            self._held_back,
             self._settings.kv_blocks,
             self._kv_blocks_free,
             hand_off=self.endpoint,
-            room=max(0, self._settings.max_waiting - len(self._waiting)),
-            places=0 if self._waiting else self._settings.max_running - len(self._running),
+            room=max(0, self._settings.max_waiting - self._held_back),
+            places=0 if self._waiting else max(0, self._settings.max_running - len(self._running) - len(self._taking)),
             obeys_rules=True,  # it chooses nothing: the only token that it knows is the one that the prompt has next
             takes_rows=0 if self._rows is None else 1,
         )
@@ -120,7 +120,7 @@ class EchoScheduler:
         elif sequence.kv_blocks > self._settings.kv_blocks:
             self._refuse(sequence, Failure.TOO_LONG, f"needs {sequence.kv_blocks} KV blocks of {self.status.kv_blocks}")
         elif not self.status.room:
-            self._refuse(sequence, Failure.OVERLOADED, f"{len(self._waiting)} requests wait")
+            self._refuse(sequence, Failure.OVERLOADED, f"{self._held_back} requests wait")
         elif not sequence.makes_tokens:
             # Legs after it do not wait for its result: at a later step it could have been cancelled, as if not needed.
             self._gateways.send(gateway, Finished(request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens))
@@ -140,8 +140,13 @@ class EchoScheduler:
             self._refuse(sequence, Failure.HAND_OFF, str(error))
         else:
             self._waiting[key] = sequence
-            self._wake()
         self._taking.pop(key, None)
+        self._wake()  # also when it was refused: there is room again, and a drain may be at its end
+
+    @property
+    def _held_back(self) -> int:
+        """Requests that wait for their turn, or for their rows."""
+        return len(self._waiting) + len(self._taking)
 
     def _wake(self) -> None:
         if not self._is_stepping:

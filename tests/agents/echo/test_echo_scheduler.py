@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from agents.channels.keys import KeyPair
+from agents.echo.given_rows import GivenRowsError, GivenRowsTaker
 from agents.echo.scheduler import EchoScheduler, EchoSettings
+from agents.messages.component_work import PromptRows, TensorAt
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Status, Tokens
 from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, OtherLeg, Sampling
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Seen
@@ -17,10 +19,10 @@ from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Seen
 class At:
     """A scheduler, and a gateway's end of the channel to it."""
 
-    def __init__(self, ends: Ends, settings: EchoSettings) -> None:
+    def __init__(self, ends: Ends, settings: EchoSettings, rows: GivenRowsTaker | None) -> None:
         allowed = {ends.client.public: "gateway-1"}
         keys = KeyPair.generate()
-        self.scheduler = EchoScheduler("tcp://127.0.0.1:0", keys, allowed, settings, FAST)
+        self.scheduler = EchoScheduler("tcp://127.0.0.1:0", keys, allowed, settings, FAST, rows)
         ends.opened.append(self.scheduler)
         self.seen = Seen()
         self.dialer = ends.dial(self.scheduler.endpoint, self.seen, server_key=keys.public)
@@ -39,10 +41,12 @@ class At:
         await self.seen.until(condition)
 
 
-def run(scenario: Callable[[At], Any], settings: EchoSettings | None = None) -> None:
+def run(
+    scenario: Callable[[At], Any], settings: EchoSettings | None = None, rows: GivenRowsTaker | None = None
+) -> None:
     async def main() -> None:
         async with Ends() as ends:
-            at = At(ends, settings or EchoSettings())
+            at = At(ends, settings or EchoSettings(), rows)
             await at.dialer.wait_up(PATIENCE_S)
             await at.until(lambda: at.of(Status))
             await scenario(at)
@@ -176,3 +180,38 @@ def test_it_fails_when_told_to_and_keeps_what_it_was_asked(failure: Failure):
         assert list(at.scheduler.calls) == [asked(1), asked(2)]
 
     run(scenario)
+
+
+class RowsThatAreAwaited(GivenRowsTaker):
+    """Rows that come, or turn out to be lost, when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__("medley-test-none")
+        self.come, self.lost = asyncio.Event(), set[int]()
+
+    async def take(self, request: Generate) -> None:
+        await self.come.wait()
+        if request.attempt in self.lost:
+            raise GivenRowsError("their sidecar is gone")
+
+
+def test_requests_that_wait_for_their_rows_count_towards_the_limit_and_a_drain_waits_for_them():
+    rows = RowsThatAreAwaited()
+    given = (PromptRows(TensorAt("rows"), 1),)
+
+    async def scenario(at: At) -> None:
+        for attempt in (1, 2, 3):
+            at.dialer.send(asked(attempt, given=given))
+        await at.until(lambda: at.of(Failed))
+        assert [(f.attempt, f.failure) for f in at.of(Failed)] == [(3, Failure.OVERLOADED)]
+        at.dialer.send(Drain())
+        await at.until(lambda: at.of(Status)[-1].state is SchedulerState.DRAINING)
+        assert (at.of(Status)[-1].waiting, at.of(Status)[-1].room) == (2, 0)
+        rows.lost.add(2)
+        rows.come.set()
+        await at.until(lambda: at.of(Finished) and len(at.of(Failed)) == 2)
+        assert at.of(Failed)[-1].failure is Failure.HAND_OFF
+        await at.until(lambda: at.of(Status)[-1].waiting + at.of(Status)[-1].running == 0)
+        assert at.scheduler.status.room == 2
+
+    run(scenario, EchoSettings(max_waiting=2), rows)
