@@ -60,6 +60,7 @@ class KeyLimits:
     def take(self, key: AccessKey | None, tokens: float, now_s: float, requests: int = 1) -> KeyCharge | None:
         """`tokens`: of prompts and, as expected, of answers. `requests`: so many answers are asked for at once. None:
         without limits. Raises ApiError 429, or 400 where so many answers at once are never let through."""
+        self._sweep(now_s)  # before any use is found: one that the charge names must not be forgotten meanwhile
         uses = {} if key is None else {who: self._use(who, limits, now_s) for who, limits in _limits(key)}
         if not uses:
             return None
@@ -102,7 +103,6 @@ class KeyLimits:
     def _use(self, who: _Holder, limits: UseLimits, now_s: float) -> _Use:
         use = self._uses.get(who)
         if use is None:
-            self._sweep(now_s)
             use = self._uses[who] = _Use(limits, now_s)
         elif use.limits != limits:
             use.limit(limits, now_s)

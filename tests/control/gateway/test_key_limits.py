@@ -137,6 +137,20 @@ def test_holders_of_whom_nothing_needs_to_be_known_are_forgotten():
     assert len(limits._uses) < 2000
 
 
+def test_who_is_being_charged_is_not_forgotten_for_its_project():
+    limits = KeyLimits()
+    project = UseLimits(concurrent_requests=1)
+    own = AccessKey("own", "00" * 32, project="p", requests_per_minute=60, project_limits=project)
+    for n in range(1023):
+        before = limits.take(AccessKey(f"{n}", "00" * 32, requests_per_minute=60), 1.0, 0.0)
+        assert before is not None
+        limits.settle(before, 1.0, 0.0)
+    for now_s in (1000.0, 1060.0):  # the 1024th is its key, and its project comes after those have gone idle
+        charge = limits.take(own, 1.0, now_s)
+        assert charge is not None
+        limits.settle(charge, 1.0, now_s)
+
+
 def test_requests_that_are_open_are_counted_until_their_clients_leave(tmp_path: Path):
     with limited(tmp_path, concurrent_requests=1) as world:
         stream = world.client().completions.create(
