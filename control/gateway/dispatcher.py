@@ -318,6 +318,7 @@ class Dispatcher:
         about = {"request": call.asked.request, "instance": link.instance, "trace": trace_id(call.asked.trace)}
         _log.warning("lost: %s; %d tokens sent", reason, len(call.generated), extra=about)
         self._metrics.resumptions.labels(call.asked.model, cause).inc()
+        is_news = link.instance not in call.avoided  # an executor that dies loses all of the call's units, once
         if cause == Failure.OVERLOADED:
             link.room.refuse()
             self._note_room(link)
@@ -325,7 +326,7 @@ class Dispatcher:
             for each in (link, *others):
                 call.avoided.add(each.instance)
                 self._rest(each)
-        call.losses += cause not in _BUSY
+        call.losses += is_news and cause not in _BUSY
         if call.losses > self._settings.max_resumptions:
             why = f"The request failed on {call.losses} instances in a row; the last said: {reason}"
             call.finish(unavailable(why))
