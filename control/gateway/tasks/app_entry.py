@@ -80,19 +80,21 @@ class AppEntry:
         if (known := self._graphs.get(key)) is not None:
             return known
         found: dict[str, UnitGraph] = {}
+        served = self.served
         why = "no route does"
         for route in routing.routes:
-            record = await self._record((signature, self.served.choices.get(route.id, ())))
-            legs = [self.served.roles[leg.work_class] for leg in route.legs]
+            record = await self._record((signature, served.choices.get(route.id, ())))
+            legs = [served.roles[leg.work_class] for leg in route.legs]
             try:
                 found[route.id] = unit_graph(graph, record, legs, {kind: units.of(kind) for kind in Modality})
             except (GraphError, UnservedPathError) as error:
                 why = str(error)
         if not found:
             raise unavailable(f"`{self.served.name}` serves no {type_of(signature)} requests: {why}")
-        if len(self._graphs) >= KEPT:
-            self._graphs.clear()
-        self._graphs[key] = found
+        if self.served is served:  # else a table came meanwhile, whose routes may be others
+            if len(self._graphs) >= KEPT:
+                self._graphs.clear()
+            self._graphs[key] = found
         return found
 
     async def answer(self, graph: UnitGraph, text: str) -> Any:
