@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from control.gateway.api_error import task_failed, unavailable
+from control.gateway.api_error import over_capacity, task_failed, unavailable
 from control.gateway.media.media_unit import MediaUnits
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published_app import ServedApp
@@ -23,6 +23,7 @@ from templates_lib.tasks.samples import type_of
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_AGAIN_S = 1.0
 _MOST_WAITING = 256
 """Requests that wait for the code of an app at once: what takes a second for each would hold up all that come later."""
 Key = tuple[Signature, tuple[int, ...]]
@@ -42,6 +43,7 @@ class AppEntry:
         """By signature, model and places of the parts of each kind."""
         self._recording: dict[Key, asyncio.Future[Record]] = {}
         self._waiting = 0
+        self._is_closed = False
 
     @property
     def task_pid(self) -> int | None:
@@ -59,7 +61,8 @@ class AppEntry:
         self._graphs.clear()
 
     def close(self) -> None:
-        """End the process, behind the requests that wait for it."""
+        """End the process, behind the requests that wait for it. Later ones are told to come again."""
+        self._is_closed = True
         self._thread.submit(self._process.close)
         self._thread.shutdown(wait=False)
 
@@ -110,7 +113,7 @@ class AppEntry:
         if (known := self._runner.known(*key)) is not None:
             return known
         if (under_way := self._recording.get(key)) is None:
-            under_way = self._recording[key] = asyncio.ensure_future(self._asked(lambda: self._runner.record(*key)))
+            under_way = self._recording[key] = asyncio.ensure_future(self._asked(lambda: self._runner.record(*key), _MOST_WAITING))
             under_way.add_done_callback(lambda done: self._recorded(key, done))
         return await asyncio.shield(under_way)
 
@@ -119,10 +122,13 @@ class AppEntry:
         if not done.cancelled():
             done.exception()  # whoever waited has it, or nobody does any more
 
-    async def _asked(self, do: Callable[[], T]) -> T:
-        """Run it on the thread of the process. Raises ApiError."""
-        if self._waiting >= _MOST_WAITING:
-            raise task_failed(self.served.name)
+    async def _asked(self, do: Callable[[], T], most_waiting: int | None = None) -> T:
+        """Run it on the thread of the process. `most_waiting`: before it; None: however many, as for an answer, whose
+        tokens are paid for. Raises ApiError."""
+        if self._is_closed:
+            raise unavailable(f"The code of `{self.served.name}` was replaced meanwhile. Send the request again")
+        if most_waiting is not None and self._waiting >= most_waiting:
+            raise over_capacity(f"{self._waiting} requests wait for the code of `{self.served.name}`", _AGAIN_S)
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._checked, do)

@@ -1,7 +1,11 @@
 """The entry of an app with real code, while tables change under the requests that wait for it."""
 
 import asyncio
+from dataclasses import replace
 
+import pytest
+
+from control.gateway.api_error import ApiError
 from control.gateway.media.media_unit import MediaUnits
 from control.gateway.published_app import ServedApp, TaskCode
 from control.gateway.tasks.app_entry import AppEntry
@@ -24,8 +28,11 @@ async def task(request):
 """
 
 
-def served() -> ServedApp:
-    return ServedApp(APP, TaskCode("task.py", CODE, "task"), {}, ROLES)
+AWAITS = CODE.replace("language(request.text)", "(await language(request.text)).upper()")
+
+
+def served(code: str = CODE) -> ServedApp:
+    return ServedApp(APP, TaskCode("task.py", code, "task"), {}, ROLES)
 
 
 async def graphs(entry: AppEntry, *routes: str) -> dict[str, UnitGraph]:
@@ -42,6 +49,37 @@ def test_what_was_asked_of_the_table_before_is_not_kept_for_the_next() -> None:
             entry.update(served(), {})
             assert (await waiting).keys() == {"old"}
             assert (await graphs(entry, "old", "new")).keys() == {"old", "new"}
+        finally:
+            entry.close()
+
+    asyncio.run(scenario())
+
+
+def test_code_that_was_replaced_has_requests_come_again() -> None:
+    async def scenario() -> None:
+        entry = AppEntry(served(), {})
+        entry.close()
+        with pytest.raises(ApiError) as refused:
+            await graphs(entry, "route")
+        assert refused.value.status == 503
+
+    asyncio.run(scenario())
+
+
+def test_more_requests_than_may_wait_for_code_are_told_to_come_again_but_not_their_answers() -> None:
+    async def scenario() -> None:
+        entry = AppEntry(served(AWAITS), {})
+        try:
+            found = (await graphs(entry, "route"))["route"]
+            entry.update(replace(served(AWAITS), choices={f"{n}": (n,) for n in range(300)}), {})
+            asked = [asyncio.ensure_future(graphs(entry, f"{n}")) for n in range(300)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert entry._waiting == 256
+            answer = asyncio.ensure_future(entry.answer(found, "said"))
+            over = await asyncio.gather(*asked, return_exceptions=True)
+            assert sum(isinstance(each, ApiError) and each.status == 429 for each in over) == 300 - 256
+            assert await answer == "SAID"
         finally:
             entry.close()
 
