@@ -113,7 +113,9 @@ class AppEntry:
         if (known := self._runner.known(*key)) is not None:
             return known
         if (under_way := self._recording.get(key)) is None:
-            under_way = self._recording[key] = asyncio.ensure_future(self._asked(lambda: self._runner.record(*key), _MOST_WAITING))
+            under_way = self._recording[key] = asyncio.ensure_future(
+                self._asked(lambda: self._runner.record(*key), _MOST_WAITING)
+            )
             under_way.add_done_callback(lambda done: self._recorded(key, done))
         return await asyncio.shield(under_way)
 
