@@ -72,7 +72,8 @@ def _main() -> None:
             replies.write(framed(msgspec.msgpack.encode(message)))
             replies.flush()
 
-    work = Preprocessing(TensorClient(name, "preprocessor"), Decoders(arguments.decoders, DecoderLimits()), answer)
+    decoders = Decoders(arguments.decoders, DecoderLimits())
+    work = Preprocessing(TensorClient(name, "preprocessor"), decoders, answer, arguments.slab_mib << 20)
     while (payload := _read(orders)) is not None:
         work.take(_DECODE.decode(payload))
     logging.shutdown()

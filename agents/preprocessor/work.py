@@ -19,7 +19,7 @@ from agents.messages.to_preprocessor import (
 from agents.preprocessor.units import values_of
 from agents.tensors.client import TensorClient
 from agents.transfer.errors import BlobGoneError, LinkLostError, TransferError
-from templates_lib.media.media_error import MediaError
+from templates_lib.media.media_error import MediaError, MediaFault
 
 _log = logging.getLogger(__name__)
 _PUTTING = 32
@@ -27,9 +27,11 @@ _PUTTING = 32
 
 
 class Preprocessing:
-    def __init__(self, tensors: TensorClient, decoders: Decoders, answer: Callable[[FromPreprocessor], None]) -> None:
-        """`answer`: for any thread."""
-        self._tensors, self._decoders, self._answer = tensors, decoders, answer
+    def __init__(
+        self, tensors: TensorClient, decoders: Decoders, answer: Callable[[FromPreprocessor], None], most_bytes: int
+    ) -> None:
+        """`answer`: for any thread. `most_bytes`: of a unit's values: the slab has room for no more."""
+        self._tensors, self._decoders, self._answer, self._most_bytes = tensors, decoders, answer, most_bytes
         self._threads = ThreadPoolExecutor(_PUTTING, "prepare")
         self._changing = Lock()
         self._discarded: set[str] = set()
@@ -81,6 +83,8 @@ class Preprocessing:
             return Prepared(asked.call, self._tensors.address)
         try:
             values = values_of(asked, self._decoders)
+            if values.nbytes > self._most_bytes:  # no waiting helps, and nor does sending it again
+                raise _too_large(asked, values.nbytes, self._most_bytes)
             self._tensors.put(output.name, values, key=output.key, keep_s=output.keep_s)
         except MediaError as error:
             return NotPrepared(asked.call, error.message, error.fault)
@@ -91,3 +95,11 @@ class Preprocessing:
         except (TransferError, DecoderStartError) as error:
             return NotPrepared(asked.call, str(error)[:4096])
         return Prepared(asked.call, self._tensors.address)
+
+
+def _too_large(asked: PreparePicture | PrepareSound, size: int, most: int) -> MediaError:
+    what, fault = "image", MediaFault.IMAGE_TOO_LARGE
+    if isinstance(asked, PrepareSound):
+        what, fault = "audio", MediaFault.AUDIO_TOO_LARGE
+    why = f"The {what} takes {size >> 20} MiB as the model reads it; {most >> 20} are the most. Send a smaller one"
+    return MediaError(fault, why)

@@ -8,6 +8,7 @@ import msgspec
 
 from agents.messages.to_gateway import Failed, Failure
 from control.tasks.failure import TASK_FAILED
+from templates_lib.media.media_error import MediaError
 
 
 class ApiError(Exception):
@@ -39,6 +40,12 @@ class ApiError(Exception):
 
 def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     return ApiError(400, "invalid_request_error", message, code=code, param=param)
+
+
+def media_refused(error: MediaError, message: str) -> ApiError:
+    if error.fault.is_size:
+        return ApiError(413, "invalid_request_error", message, code=error.fault, param="messages")
+    return bad_request(message, "messages", error.fault)
 
 
 def unsupported(param: str, why: str) -> ApiError:

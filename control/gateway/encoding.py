@@ -20,7 +20,7 @@ from agents.messages.to_gateway import Failed, Failure
 from agents.messages.to_preprocessor import Output
 from agents.messages.to_scheduler import Cancel
 from agents.tracing.trace_parent import trace_id
-from control.gateway.api_error import ApiError, bad_request, given_up, unavailable
+from control.gateway.api_error import ApiError, given_up, media_refused, unavailable
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
 from control.gateway.media.media_unit import MediaUnit
@@ -197,7 +197,7 @@ class Encoding:
             self._used(link)
             answer = await waiter
         except MediaError as error:
-            raise bad_request(error.message, "messages", error.fault) from None
+            raise media_refused(error, error.message) from None
         except PreprocessorError as error:
             _log.warning("a unit of %s: %s", asked.request, error)
             raise unavailable("A picture or sound of the request could not be prepared. Send it again") from None

@@ -14,7 +14,7 @@ from agents.messages.to_sidecar import SidecarAddress
 from agents.tensors.client import TensorClient
 from agents.transfer.errors import BlobGoneError
 from control.gateway.media.media_unit import MediaUnit, content_key
-from control.gateway.media.preprocessor import Preprocessor, PreprocessorError
+from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.media.reading import reading_of
 from control.gateway.published import MediaTerms
 from templates_lib.graphs.catalogue import graph_facts
@@ -61,8 +61,9 @@ def test_pictures_and_sounds_are_as_their_encoders_take_them() -> None:
             with pytest.raises(MediaError) as refused:
                 await prepared("damaged", unit_of(data[:-60]))
             assert refused.value.fault is MediaFault.INVALID_IMAGE
-            with pytest.raises(PreprocessorError):  # it becomes more numbers than there is room for
+            with pytest.raises(MediaError) as refused:  # it becomes more numbers than there will ever be room for
                 await prepared("large", unit_of(picture("PNG", (2000, 2000))))
+            assert refused.value.fault is MediaFault.IMAGE_TOO_LARGE
 
             place = await prepared("nobody", unit_of(data))
             preprocessor.discard("nobody")
