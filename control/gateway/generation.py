@@ -133,7 +133,7 @@ class Generation:
     ) -> None:
         started_s, name = time.monotonic(), params.model
         params, of_app = self._apps.resolve(params)
-        media = await self._intake.read(params, self._dispatcher.models)
+        media = await self._intake.read(params, self._dispatcher.models, exchange.body)
         wanted = await wanted_answers(params, self._dispatcher.models, media, is_task=of_app is not None)
         if media is None:  # pictures and sounds stay until they are encoded
             exchange.body.release()

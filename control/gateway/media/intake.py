@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from control.gateway.api_error import ApiError, bad_request
+from control.gateway.api_error import ApiError, bad_request, media_refused
+from control.gateway.body_budget import BodyHold
 from control.gateway.generation_params import GenerationParams, media_of
 from control.gateway.media.inline import DATA, inline_audio, inline_image
 from control.gateway.media.media_unit import MediaUnit, MediaUnits, content_key
@@ -43,8 +44,11 @@ class MediaIntake:
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    async def read(self, params: GenerationParams, models: Mapping[str, ModelEntry]) -> MediaUnits | None:
-        """All that a request brings; None where it brings nothing, or its model is not known.
+    async def read(
+        self, params: GenerationParams, models: Mapping[str, ModelEntry], hold: BodyHold
+    ) -> MediaUnits | None:
+        """All that a request brings; None where it brings nothing, or its model is not known. `hold`: has the request's
+        body, and from now on what is fetched for it.
 
         Raises ApiError that names the part and what is wrong with it.
         """
@@ -57,18 +61,18 @@ class MediaIntake:
         if reading is None:  # what a model without one takes is text
             return None
         _check_counts(parts, reading)
-        tasks = [asyncio.ensure_future(self._unit(part, reading)) for part in parts]
+        tasks = [asyncio.ensure_future(self._unit(part, reading, hold)) for part in parts]
         try:
             return MediaUnits(tuple(await asyncio.gather(*tasks)))
         finally:
             for task in tasks:
                 task.cancel()
 
-    async def _unit(self, part: MediaPart, reading: MediaReading) -> MediaUnit:
+    async def _unit(self, part: MediaPart, reading: MediaReading, hold: BodyHold) -> MediaUnit:
         """Raises ApiError."""
         try:
             if part.modality is Modality.IMAGE:
-                header, data = await self._image(part.source)
+                header, data = await self._image(part.source, hold)
                 return await self._run(_image_unit, header, data, reading)
             if part.data is not None:
                 found, data = await self._run(wav_header, part.data, self._sounds), part.data
@@ -78,14 +82,15 @@ class MediaIntake:
         except MediaError as error:
             raise _refused(error, part) from None
 
-    async def _image(self, url: str) -> tuple[ImageHeader, bytes]:
-        """Raises MediaError."""
+    async def _image(self, url: str, hold: BodyHold) -> tuple[ImageHeader, bytes]:
+        """Raises MediaError, and ApiError 503 where there is no memory for what was fetched."""
         if url[: len(DATA)].lower() == DATA:
             return await self._run(inline_image, url, self._images)
         if self._fetcher is None:
             why = "This gateway fetches no images. Send the image itself as a `data:` URL"
             raise MediaError(MediaFault.FORBIDDEN_URL, why)
         data = await self._fetcher.fetch(url)
+        hold.add(len(data))
         try:
             return await self._run(image_header, data, self._images), data
         except MediaError as error:
@@ -145,7 +150,4 @@ def _check_counts(parts: list[MediaPart], reading: MediaReading) -> None:
 
 
 def _refused(error: MediaError, part: MediaPart) -> ApiError:
-    message = f"`{part.where}`: {error.message}"
-    if error.fault.is_size:
-        return ApiError(413, "invalid_request_error", message, code=error.fault, param="messages")
-    return bad_request(message, "messages", error.fault)
+    return media_refused(error, f"`{part.where}`: {error.message}")

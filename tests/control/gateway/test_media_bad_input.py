@@ -16,6 +16,7 @@ import pytest
 from bench.text_tables import WHOLE, member, text_model
 from control.gateway.api_error import ApiError
 from control.gateway.bodies import ChatBody, read_body
+from control.gateway.body_budget import BodyBudget
 from control.gateway.chat_request import chat_params
 from control.gateway.media.intake import MediaIntake
 from control.gateway.media.reading import reading_of
@@ -145,7 +146,7 @@ def refusal(folder: Path, graph: str, *parts: Part) -> ApiError:
         models = {"m": ModelEntry(served, load_tokenizer(byte_tokenizer(folder)))}
         intake = MediaIntake(ImageLimits(), AudioLimits(), None)
         try:
-            await intake.read(chat_params(body), models)
+            await intake.read(chat_params(body), models, BodyBudget(1 << 20).hold(("", "")))
         finally:
             intake.close()
 
