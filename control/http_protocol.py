@@ -85,7 +85,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._unread_timer is None:
-            self._unread_timer = self.loop.call_later(self.LIMITS.write_timeout_s, self.transport.abort)
+            self._expect_read()
 
     def resume_writing(self) -> None:
         self._is_read()
@@ -99,6 +99,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _expect_read(self) -> None:
+        held = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(self.LIMITS.write_timeout_s, self._look_if_read, held)
+
+    def _look_if_read(self, held: int) -> None:
+        """Writing resumes only once nearly all is read, which takes slow clients long: what they read counts."""
+        if self.transport.get_write_buffer_size() < held:
+            self._expect_read()
+        else:
+            self.transport.abort()
 
     def _is_read(self) -> None:
         if self._unread_timer is not None:
