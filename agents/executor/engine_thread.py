@@ -98,7 +98,7 @@ class EngineThread:
         assert self._encoders is not None  # noqa: S101
         try:
             if self._events.is_wanted(wanted.key):
-                self._report(self._events.answered, self._encoders.put(wanted, rows))
+                self._answer(wanted, self._encoders.put(wanted, rows))
         except Exception as error:
             self._report(self._events.broke, error)
         finally:
@@ -118,7 +118,13 @@ class EngineThread:
         if isinstance(found, FetchedUnit):
             self._report(self._events.fetched, wanted, found)
         else:
-            self._report(self._events.answered, found)
+            self._answer(wanted, found)
+
+    def _answer(self, wanted: Wanted, answer: Rows | NoRows) -> None:
+        """A unit that was given up before its rows lay there had none to withdraw then."""
+        if isinstance(answer, Rows) and not self._events.is_wanted(wanted.key):
+            self.give_up(wanted)
+        self._report(self._events.answered, answer)  # the last: from then on nobody waits for it
 
     def _leave(self, wanted: Wanted) -> None:
         if self._encoders is not None:

@@ -19,6 +19,8 @@ from agents.messages.to_scheduler import Generate
 
 MOST_WAITING = 256
 """Units whose values it holds or fetches. More are refused: others may have room."""
+_MOST_GIVEN = 4096
+"""Units whose rows may still lie there untaken, and can be withdrawn; those of older ones lie until they expire."""
 _REFUSED = {
     Refusal.FULL: (Failure.OVERLOADED, f"{MOST_WAITING} units wait"),
     Refusal.TOO_LARGE: (Failure.TOO_LONG, "it has more rows than a batch may have"),
@@ -47,6 +49,7 @@ class ExecutorServer:
         self._state = SchedulerState.LOADING
         self._units: dict[UnitKey, tuple[Peer, Wanted]] = {}
         self._here: dict[UnitKey, FetchedUnit] = {}
+        self._given: dict[UnitKey, Wanted] = {}
         self._queue: UnitQueue[UnitKey] | None = None
         self._gateways = Gateways(bind, keys, allowed, self, channel or ChannelSettings(), self)
         self.endpoint = self._gateways.endpoint
@@ -87,7 +90,10 @@ class ExecutorServer:
             self._thread.fetch(wanted)
 
     def cancel(self, gateway: Peer, attempt: int) -> None:
-        self._give_up((gateway.connection, attempt))
+        key = gateway.connection, attempt
+        if (given := self._given.pop(key, None)) is not None:
+            self._thread.give_up(given)  # nobody takes its rows; where somebody has, there are none to withdraw
+        self._give_up(key)
 
     def drain(self) -> None:
         self._state = SchedulerState.DRAINING
@@ -95,6 +101,8 @@ class ExecutorServer:
     def leave(self, gateway: Peer) -> None:
         for key in [key for key in self._units if key[0] == gateway.connection]:
             self._give_up(key)
+        for key in [key for key in self._given if key[0] == gateway.connection]:
+            del self._given[key]  # its decoder may still take them
 
     def beat(self) -> None:
         if self._queue is not None:
@@ -124,6 +132,9 @@ class ExecutorServer:
             self._fail(answer.key, answer.failure, answer.reason)
         elif (found := self._forget(answer.key)) is not None:
             message = Encoded(answer.key[1], answer.rows, answer.row_width, answer.place)
+            self._given[answer.key] = found[1]
+            if len(self._given) > _MOST_GIVEN:
+                del self._given[next(iter(self._given))]
             self._gateways.send(found[0], message)
         self._gateways.tell_room()
         if self._state is SchedulerState.DRAINING and not self._units:

@@ -166,7 +166,8 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):
-    """Free what the attempt holds. Not answered; a cancel of something unknown is nothing."""
+    """Free what the attempt holds, rows that it has made and nobody has taken among it. Not answered; a cancel of
+    something unknown is nothing."""
 
     attempt: Attempt
 
