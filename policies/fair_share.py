@@ -6,6 +6,10 @@ ask for more than their share are held to the same level, whoever asks most ofte
 it, and what they leave is the others'. Nobody needs to know how many accounts there are. An account that is alone may
 fill the queue.
 
+A project is held to its share as one account, however many keys it has and however new they are: a key is judged by all
+that its project has, plus what the key has more (or less) than the project's usual key. So a project may pass its
+level by what its usual key has, and keys that have little go before those that have much.
+
 Work is counted in seconds of the capacity of its class. Admitted work is taken to be done in proportion to what each
 account has of it, so that one factor stands for the progress of all.
 """
@@ -25,6 +29,8 @@ _NOTHING_S = 1e-3
 class _Project:
     keys: int = 0
     seconds: float = 0.0
+    squares: float = 0.0
+    """Sum of the squares of its keys' seconds."""
 
 
 class FairShare:
@@ -53,12 +59,18 @@ class FairShare:
     def wait_s(self, account: Account, ahead_s: float, most_s: float) -> float:
         """Seconds until the account may book more, if nobody else comes; 0: now. `ahead_s`: work of all accounts;
         `most_s`: that may be."""
-        own_s = self._keys.get(account)
-        if own_s is None or len(self._keys) == 1:
+        project, own_s = self._projects.get(account[0]), self._keys.get(account)
+        if project is None or project.seconds <= 0.0 or (len(self._keys) == 1 and own_s is not None):
             return 0.0
-        # Many keys get a project no more than one, and keys of a project share alike.
-        project = self._projects[account[0]]
-        held_s = self._left * min(project.seconds, own_s * project.keys)
+        if len(self._projects) == 1 or (project.keys == 1 and own_s is not None):
+            # No other project's share, or no other key's, is at stake: keys of a project share alike.
+            held_s = self._left * min(project.seconds, (own_s or 0.0) * project.keys)
+        else:
+            # A new key has nothing yet: only the project's sum bounds what many of them get. Who has less than the key
+            # that a mean second of the project's work belongs to goes first: where one key has nearly all, others need
+            # not wait for it; where many have a little each, nobody goes much before the rest.
+            usual_s = project.squares / project.seconds
+            held_s = self._left * max(0.0, project.seconds + (own_s or 0.0) - usual_s)
         over_s = held_s - ALPHA * (most_s - ahead_s)
         # With each second more is free, and the account's part of what was done is not held any more.
         return max(0.0, over_s / (ALPHA + min(1.0, held_s / max(ahead_s, _NOTHING_S))))
@@ -70,6 +82,7 @@ class FairShare:
         project = self._projects.setdefault(account[0], _Project())
         project.keys += before_s is None
         project.seconds = max(0.0, project.seconds + own_s - (before_s or 0.0))
+        project.squares = max(0.0, project.squares + own_s**2 - (before_s or 0.0) ** 2)
         self._keys[account] = own_s
 
     def _write_down(self, held_s: dict[Account, float]) -> None:

@@ -74,6 +74,26 @@ def test_many_keys_get_a_project_no_more_than_one():
     assert [got[one.account] for one in many] == pytest.approx([RATE / 20] * 10, rel=0.1)
 
 
+@pytest.mark.parametrize("units", [10.0, 100.0])
+@pytest.mark.parametrize("keys", [1, 10, 50, 200, None])
+def test_keys_that_are_new_get_a_project_no_more(keys: int | None, units: float):
+    """Requests of 0.1 s and of 1 s; `None`: each request has the next of 2,000 keys."""
+    admission, draw, got = Admission(MOST_S), random.Random(1), Counter[str]()
+    for n in range(10_000):
+        now_s = n / 40
+        name = f"key-{n % 2_000 if keys is None else draw.randrange(keys)}"
+        account = key(name, "many") if draw.random() < 0.5 else key("one", "other")
+        if admission.admit((Charge("m/prompt", units, RATE, account=account),), now_s) is None and now_s > WARM_UP_S:
+            got[account[0]] += units
+    assert got["many"] == pytest.approx(got.total() / 2, rel=0.1)
+
+
+def test_a_key_that_asks_little_gets_it_from_a_project_that_asks_much():
+    got = served(Asks(key("little", "a"), 1), Asks(key("much", "a"), 60), Asks(key("other"), 30), seed=2)
+    assert got[key("little", "a")] == pytest.approx(10.0, rel=0.2)
+    assert got[key("other")] == pytest.approx(RATE / 2, rel=0.1)
+
+
 def test_who_is_alone_may_fill_the_queue():
     admission, charge = Admission(MOST_S), Charge("m/prompt", RATE / 10, RATE, account=key("a"))
     count = 0
