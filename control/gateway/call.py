@@ -77,6 +77,8 @@ class Call:
         """Route of the latest attempt."""
         self.rows: dict[int, PromptRows] = {}
         """Where rows lie that encoders have made of its parts, and its decoder has not been sent yet."""
+        self.takers = 0
+        """How often the decoder that these were made for takes each."""
         self._read = 0
         self._logprobs: list[TokenLogprobs] = []
         self._waiter: asyncio.Future[None] | None = None

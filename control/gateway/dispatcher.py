@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 from agents.channels.address import Address
@@ -253,10 +254,28 @@ class Dispatcher:
             _log.warning("instance %s takes no rows of encoders: it is of another release, or engine", writer.id)
             call.avoided.add(writer.id)
             return False
+        if graph.encodes and takers != call.takers:  # rows for another decoder are gone too early, or too late
+            call.rows.clear()
+            call.takers = takers
         if placed := placement(call, graph, model, chosen, takers):
-            self._encoding.begin(call, placed, self._dispatch)
+            self._encoding.begin(call, placed, partial(self._go_on, chosen=chosen))
             return True
         return self._send(call, ChosenRoute(chosen.route, (writer,)), (writing_part(chosen.route, graph.leg),))
+
+    def _go_on(self, call: Call, chosen: ChosenRoute) -> None:
+        """Its encoding on that route is over. The writer that the rows were made for has it: to choose again would have
+        each request count as two in the turns of members. It is chosen again where rows are missing, as nobody was left
+        to make them, or where the writer cannot be had any more."""
+        model, task = self.models.get(call.asked.model), call.asked.task
+        graph = None if task is None else task.graphs.get(chosen.route.id)
+        if model is not None and graph is not None and all(step.part in call.rows for step in graph.encodes):
+            writer = chosen.members[graph.leg].id
+            closed = model.closed | call.avoided
+            is_there = writer not in closed and any(each.id == writer for each in model.served.routing.members)
+            if is_there and self._begin(call, model, chosen):
+                self._parking.sent(call)
+                return
+        self._dispatch(call)
 
     def _note_use(self, link: InstanceLink) -> None:
         link.room.use()

@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,26 @@ def world(tmp_path: Path) -> Iterator[AppWorld]:
             yield world
         finally:
             world.stop()
+
+
+def test_requests_with_pictures_take_turns_among_decoders(world: AppWorld) -> None:
+    """Of two, one is lost with a decoder."""
+    open_lines = []  # an answer ends with what reads its lines
+    with world.http() as http, ExitStack() as open_:
+        for seed in range(2):
+            body = asked("and?", seed, max_tokens=10_000, stream=True)
+            answer = open_.enter_context(http.stream("POST", "/v1/chat/completions", json=body))
+            lines = answer.iter_lines()
+            while '"content":"<' not in next(lines):
+                pass
+            open_lines.append(lines)
+        world.echoes["writer-0"].stop(signal.SIGKILL)
+        wait_until(lambda: resumed(world) > 0)
+        assert resumed(world) == 1
+
+
+def resumed(world: AppWorld) -> float:
+    return sum(value for name, value in world.metrics().items() if name.startswith("medley_gateway_resumptions_total"))
 
 
 def test_no_request_is_lost_whoever_dies(world: AppWorld) -> None:
