@@ -33,7 +33,7 @@ _FEW_ROWS, _MOST_ROWS, _MOST_WIDE_ROWS = 16, 128, 32
 
 
 def shape_of(rows: int, row_bytes: int, bytes_each: int, in_byte: int, is_of_experts: bool) -> Shape:
-    """Return what was fastest on an H100 of 666 shapes for thirteen products of models (FP8, NVFP4 and INT4 of Llama 3
+    """Return what was fastest on an H100 of 531 shapes for thirteen products of models (FP8, NVFP4 and INT4 of Llama 3
     8B, MXFP4 of gpt-oss-20b). `rows`: of an expert, in the mean, of numbers of `row_bytes`; `bytes_each`: of an output,
     of `in_byte` weights. Rows of fp32 have smaller tiles: others have 99 KiB of shared memory and less."""
     most = _MOST_ROWS if row_bytes <= 2 else _MOST_WIDE_ROWS
