@@ -61,7 +61,7 @@ class Operations(TorchDispatchMode):
 
 
 KERNELS = ((paged_attention, "attend"), (packed_product, "multiply"))
-KERNELS += ((row_operations, "normalise"), (row_operations, "rotate_and_keep"))
+KERNELS += ((row_operations, "normalise"), (row_operations, "rotate_and_keep"), (row_operations, "gated"))
 
 
 def operations_of(checkpoint: Checkpoint, layers: int) -> int:
