@@ -47,11 +47,12 @@ class _Life:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.waiting: dict[int, asyncio.Future[FromPreprocessor]] = {}
+        self._takes_nothing = False  # one of its pipes may be found closed before the other
         self.reader = asyncio.create_task(self._read())
 
     @property
     def is_over(self) -> bool:
-        return self.reader.done()
+        return self._takes_nothing or self.reader.done()
 
     def write(self, message: ToPreprocessor) -> None:
         if self.process.stdin is not None and not self.process.stdin.is_closing():
@@ -63,6 +64,7 @@ class _Life:
             if self.process.stdin is not None:
                 await self.process.stdin.drain()
         except OSError:
+            self._takes_nothing = True
             raise _LostError from None
 
     async def _read(self) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from templates_lib.media.image_header import ImageLimits, image_header
 from templates_lib.media.media_error import MediaError, MediaFault
 from templates_lib.media.wav_header import AudioLimits, wav_header
 from tests.agents.tensors.nodes import SETTINGS, run_node
+from tests.control.db.processes import lives, wait_until
 from tests.media_files import picture, wav
 
 LOOK = {"rescale_factor": 1 / 255, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4]}
@@ -64,6 +67,12 @@ def test_pictures_and_sounds_are_as_their_encoders_take_them() -> None:
             with pytest.raises(MediaError) as refused:  # it becomes more numbers than there will ever be room for
                 await prepared("large", unit_of(picture("PNG", (2000, 2000))))
             assert refused.value.fault is MediaFault.IMAGE_TOO_LARGE
+
+            assert preprocessor.pid is not None
+            os.kill(preprocessor.pid, signal.SIGKILL)
+            gone = preprocessor.pid
+            wait_until(lambda: not lives(gone))  # and the loop has not been told yet
+            np.testing.assert_allclose(await taken("after", unit_of(data)), expected, rtol=0, atol=1e-5)
 
             place = await prepared("nobody", unit_of(data))
             preprocessor.discard("nobody")

@@ -1,5 +1,6 @@
 """The process of tasks: whatever code does, who asks gets an answer in time, and the next who asks does, too."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from control.tasks.failure import TaskFailedError
 from control.tasks.task_process import TaskProcess
 from medley_sdk.messages import Limits, RecordOne
 from medley_sdk.values import Record, Signature
+from tests.control.db.processes import wait_until
 from tests.control.tasks.files import BAD, source
 
 TEXT = Signature("text")
@@ -72,8 +74,18 @@ if not child:
     with TaskProcess(source(text)) as process:
         assert process.tasks() == ()
         group = process.pid
-    alive = [each for each in psutil.process_iter() if each.status() != psutil.STATUS_ZOMBIE]
-    assert group not in [os.getpgid(each.pid) for each in alive if psutil.pid_exists(each.pid)]
+    assert group is not None
+    wait_until(lambda: not alive_in(group))  # nobody waits for the grandchild but init
+
+
+def alive_in(group: int) -> list[int]:
+    """Processes of a group."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getpgid(each.pid) == group and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each.pid)
+    return found
 
 
 def test_code_writes_into_no_file(tmp_path: Path) -> None:
