@@ -6,6 +6,7 @@
     python -m bench.units dispatch [--seed 1]
     python -m bench.units least
     python -m bench.units fleets
+    python -m bench.units pool
     python -m bench.units placement [--cases 100] [--seed 1]
 
 `shares`: steps on parts of A100s against the curves of the cost model; `--write` fits and stores them. `estimator`:
@@ -13,15 +14,15 @@ estimated throughputs against those of the authors' runs. `placement`: Algorithm
 Figure 8, against the best of all partitions. `systems`: a static split, temporal multiplexing, Algorithm 1 and the best
 dedicated split on the authors' real workload. `least`: the fewest A100s that serve it as a whole. `dispatch`: Figure 9,
 three policies of one unit in simulation. `fleets`: plans of 20 small models with units and without, over the dated
-offers of AWS and GCP. All but `fleets` read shared/data (a sibling of the repository). Exits with 1 when a bar is
-missed.
+offers of AWS and GCP. `pool`: leases of the common KV cache, and steps on it. All but `fleets` and `pool` read
+shared/data (a sibling of the repository). Exits with 1 when a bar is missed.
 """
 
 import argparse
 import sys
 from collections.abc import Callable
 
-from bench.units import dispatch, estimator, fleets, least, placement, shares, systems
+from bench.units import dispatch, estimator, fleets, least, placement, pool, shares, systems
 
 RUNS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "shares": lambda chosen: shares.run(write=chosen.write),
@@ -30,6 +31,7 @@ RUNS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "systems": lambda _: systems.run(),
     "fleets": lambda _: fleets.run(),
     "least": lambda _: least.run(),
+    "pool": lambda _: pool.run(),
     "dispatch": lambda chosen: dispatch.run(chosen.seed),
 }
 

@@ -55,8 +55,7 @@ class Attention:
         if self.query_norm and self.key_norm:
             queries, keys = self.query_norm(queries), self.key_norm(keys)
         queries = rotate(queries, positions.cosine, positions.sine)
-        cache.flat_keys.index_copy_(0, slots, rotate(keys, positions.cosine, positions.sine))
-        cache.flat_values.index_copy_(0, slots, values)
+        cache.keep(slots, rotate(keys, positions.cosine, positions.sine), values)
         return queries
 
     def _rotated_by_kernel(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
@@ -61,13 +60,13 @@ def decode_plan(
 
 
 def _gathered(cache: KvCache, batch: StepBatch, group: int, heads_per_kv_head: int) -> GatheredPlan:
-    slots = torch.empty(len(cache.groups[group].layers), batch.tokens, dtype=torch.int64)
-    alike = tuple(_Alike(members) for members in _members(cache, batch, group))
+    own = cache.groups[group]
+    slots = torch.empty(own.units, batch.tokens, dtype=torch.int64)
+    alike = tuple(_Alike(members, own.block_tokens) for members in _members(cache, batch, group))
     for members in alike:
         slots[:, members.rows] = members.slots
-    window = cache.groups[group].window
-    rows = tuple(members.attention(window, heads_per_kv_head, cache.keys) for members in alike)
-    return GatheredPlan(slots.to(cache.keys.device), rows)
+    rows = tuple(members.attention(cache, own.window, heads_per_kv_head) for members in alike)
+    return GatheredPlan(cache.by_layer(slots).to(cache.keys.device), rows)
 
 
 def _mask(key_at: torch.Tensor, query_at: torch.Tensor, window: int, like: torch.Tensor) -> torch.Tensor:
@@ -84,7 +83,7 @@ class _Member:
     """Its first in the step."""
     request: StepRequest
     units: torch.Tensor
-    """(blocks, layers) that it has up to its last token of the step."""
+    """(blocks, units of a block) that it has up to its last token of the step."""
     first_block: int
 
 
@@ -94,7 +93,7 @@ def _members(cache: KvCache, batch: StepBatch, group: int) -> Iterator[list[_Mem
     row = 0
     for request in _tiles(cache, batch):
         held = cache.table(request.id).blocks[group]
-        end = -(-(request.position + request.tokens) // BLOCK_TOKENS)
+        end = -(-(request.position + request.tokens) // cache.groups[group].block_tokens)
         member = _Member(row, request, held.units[: end - held.first_block], held.first_block)
         alike.setdefault((request.tokens, len(member.units).bit_length()), []).append(member)
         row += request.tokens
@@ -114,42 +113,50 @@ def _most_at_once(cache: KvCache, blocks: int) -> int:
     """Requests of so many blocks whose keys and values are gathered together."""
     if cache.keys.device.type != "cpu":
         return sys.maxsize
-    return max(1, _GATHERED_BYTES // (2 * blocks * cache.keys[:1].nbytes))
+    return max(1, _GATHERED_BYTES // (blocks * cache.block_bytes))
 
 
 class _Alike:
     """Places of requests with equally many queries; small index tensors, on the CPU."""
 
-    def __init__(self, members: list[_Member]) -> None:
+    def __init__(self, members: list[_Member], block_tokens: int) -> None:
+        self._block_tokens = block_tokens
         queries = torch.arange(members[0].request.tokens)
         self.rows = (torch.tensor([member.row for member in members])[:, None] + queries).flatten()
         self.query_at = torch.tensor([member.request.position for member in members])[:, None] + queries
         """(requests, queries) positions."""
         self.first_block = torch.tensor([member.first_block for member in members])[:, None]
-        self.units = pad_sequence([member.units for member in members], batch_first=True)
-        """(requests, blocks, layers), padded with unit 0."""
+        self.units = torch.stack(
+            [_padded(member.units, max(len(each.units) for each in members)) for member in members]
+        )
+        """(requests, blocks, units of a block), padded with the first of each: what others hold may be no numbers."""
 
     @property
     def slots(self) -> torch.Tensor:
-        """(layers, requests × queries): where their own keys and values go."""
-        request = torch.arange(len(self.units))[:, None]
-        units = self.units[request, self.query_at // BLOCK_TOKENS - self.first_block]
-        return (units * BLOCK_TOKENS + self.query_at[:, :, None] % BLOCK_TOKENS).flatten(0, 1).T
+        """(units of a block, requests × queries): where their own keys and values go."""
+        request, tokens = torch.arange(len(self.units))[:, None], self._block_tokens
+        units = self.units[request, self.query_at // tokens - self.first_block]
+        return (units * tokens + self.query_at[:, :, None] % tokens).flatten(0, 1).T
 
-    def attention(self, window: int, heads_per_kv_head: int, like: torch.Tensor) -> GatheredRows:
-        """Return their attention in layers of one window, on the device and in the data type of `like`. Places and
+    def attention(self, cache: KvCache, window: int, heads_per_kv_head: int) -> GatheredRows:
+        """Return their attention in layers of one window, on the device and in the data type of the cache. Places and
         positions go there, and the mask is made of them: it is as large as all queries times all keys."""
         requests, blocks, _ = self.units.shape
-        first = self.first_block.to(like.device) * BLOCK_TOKENS
-        key_at = (first + torch.arange(blocks * BLOCK_TOKENS, device=like.device))[:, None, None, :]
+        like, tokens = cache.keys, self._block_tokens
+        first = self.first_block.to(like.device) * tokens
+        key_at = (first + torch.arange(blocks * tokens, device=like.device))[:, None, None, :]
         mask = _mask(key_at, self.query_at.to(like.device)[:, None, :, None], window, like)
         return GatheredRows(
             rows=_slice(self.rows) or self.rows.to(like.device),
             requests=requests,
             queries=self.query_at.shape[1],
-            units=self.units.flatten(0, 1).T.contiguous().to(like.device),
+            units=cache.arranged(self.units).to(like.device),
             mask=mask.repeat(1, 1, heads_per_kv_head, 1),
         )
+
+
+def _padded(units: torch.Tensor, blocks: int) -> torch.Tensor:
+    return units if len(units) == blocks else torch.cat((units, units[:1].expand(blocks - len(units), -1)))
 
 
 def _slice(rows: torch.Tensor) -> slice | None:

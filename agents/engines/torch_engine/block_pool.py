@@ -2,8 +2,30 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Protocol
 
 from agents.engines.errors import OutOfKvBlocksError
+
+
+class Blocks(Protocol):
+    """Units of a KV cache, by number: of a cache of one's own, or of one that several engines share."""
+
+    @property
+    def free(self) -> int:
+        """Count those that may be taken now."""
+        ...
+
+    def take(self, count: int) -> list[int]:
+        """Raises OutOfKvBlocksError, taking nothing, when there are not as many."""
+        ...
+
+    def share(self, units: Iterable[int]) -> None:
+        """Count one more holder of taken units: each has to give them back."""
+        ...
+
+    def give_back(self, units: Iterable[int]) -> None:
+        """One holder of these units needs them no longer; they are free once none does."""
+        ...
 
 
 class BlockPool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from agents.engines.torch_engine.block_pool import BlockPool
+from agents.engines.torch_engine.block_pool import Blocks
 
 BLOCK_TOKENS = 16
 
@@ -17,6 +17,14 @@ class WindowGroup:
     """0: all tokens are kept."""
     layers: tuple[int, ...]
     """Indices among the held layers."""
+    block_tokens: int = BLOCK_TOKENS
+    width: int = 1
+    """Units of each layer in a block: all heads are in one, or keys and values of each head in one of their own."""
+
+    @property
+    def units(self) -> int:
+        """Count the units of a block."""
+        return self.width * len(self.layers)
 
     def first_kept_token(self, tokens: int) -> int:
         """The oldest position that the query at position `tokens` still sees."""
@@ -28,7 +36,7 @@ class GroupBlocks:
     """Live blocks of one window group."""
 
     units: torch.Tensor
-    """(blocks, layers of the group): block b of the request is row b - first_block."""
+    """(blocks, units of a block, layer by layer): block b of the request is row b - first_block."""
     first_block: int = 0
 
     @property
@@ -44,7 +52,7 @@ class BlockTable:
         self.reach = 0
         """Tokens that have room: those of a step under way count, too."""
         self._groups = groups
-        self.blocks = [GroupBlocks(torch.empty(0, len(group.layers), dtype=torch.int64)) for group in groups]
+        self.blocks = [GroupBlocks(torch.empty(0, group.units, dtype=torch.int64)) for group in groups]
 
     @classmethod
     def behind(cls, groups: tuple[WindowGroup, ...], shared: list[list[torch.Tensor]]) -> "BlockTable":
@@ -62,25 +70,23 @@ class BlockTable:
 
     def units_to_reach(self, tokens: int) -> int:
         """Units to take before `tokens` tokens have room, without what growing would free."""
-        end = -(-tokens // BLOCK_TOKENS)
         return sum(
-            len(group.layers) * max(0, end - max(held.end_block, self._start(group)))
+            group.units * max(0, _blocks(group, tokens) - max(held.end_block, self._start(group)))
             for group, held in zip(self._groups, self.blocks, strict=True)
         )
 
-    def grow(self, tokens: int, pool: BlockPool) -> None:
+    def grow(self, tokens: int, pool: Blocks) -> None:
         """Takes units until `tokens` tokens have room."""
-        end = -(-tokens // BLOCK_TOKENS)
         for group, held in zip(self._groups, self.blocks, strict=True):
             if not len(held.units):
                 held.first_block = self._start(group)
-            added = end - held.end_block
+            added = _blocks(group, tokens) - held.end_block
             if added > 0:
-                layers = len(group.layers)
-                held.units = torch.cat((held.units, torch.tensor(pool.take(added * layers)).view(added, layers)))
+                taken = torch.tensor(pool.take(added * group.units)).view(added, group.units)
+                held.units = torch.cat((held.units, taken))
         self.reach = tokens
 
-    def advance(self, tokens: int, pool: BlockPool) -> None:
+    def advance(self, tokens: int, pool: Blocks) -> None:
         """Count `tokens` tokens as cached, and give back the blocks that no later query sees."""
         self.tokens = tokens
         for group, held in zip(self._groups, self.blocks, strict=True):
@@ -90,10 +96,14 @@ class BlockTable:
                 held.units = held.units[unseen:]
                 held.first_block += unseen
 
-    def release(self, pool: BlockPool) -> None:
+    def release(self, pool: Blocks) -> None:
         for held in self.blocks:
             pool.give_back(held.units.flatten().tolist())
             held.units = held.units[:0]
 
     def _start(self, group: WindowGroup) -> int:
-        return group.first_kept_token(self.tokens) // BLOCK_TOKENS
+        return group.first_kept_token(self.tokens) // group.block_tokens
+
+
+def _blocks(group: WindowGroup, tokens: int) -> int:
+    return -(-tokens // group.block_tokens)

@@ -23,6 +23,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.engines.torch_engine.decoder_stage import DecoderStage
+from agents.engines.torch_engine.headwise_cache import headwise_cache
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part, lent_part
 from agents.engines.torch_engine.logit_rules import RuledRequests
@@ -33,6 +34,7 @@ from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
 from agents.engines.torch_engine.vocabulary import LanguageHead
 from agents.engines.torch_engine.warm_up import warm_up
+from agents.kv_pool.lent_pool import LentPool
 from agents.transfer.memory import Memory
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
@@ -46,22 +48,27 @@ def load_torch_engine(
     device: torch.device,
     shard: Shard = WHOLE,
     memory_bytes: int | None = None,
+    pool: LentPool | None = None,
 ) -> "TorchEngine":
     """Loads `held` of the model, or `shard`'s part of it, with a KV cache of `kv_blocks` blocks of all held layers.
+
+    `pool`: a KV cache that engines of several models share, head by head, on a CPU; `kv_blocks` of it are then the most
+    that this one is to hold. None: it has its own, layer by layer.
 
     `memory_bytes` is what weights and cache may take of the device, checked before anything is read; None: whatever the
     device gives, which on a CPU may be more than it has. The shards of a stage are each an engine in a process of its
     own; they take the same steps in the same order.
 
     Raises UnsupportedModelError for an architecture not known, WeightsError for missing or damaged files,
-    OutOfMemoryError where weights and cache do not fit, ValueError where the model has no such layers or shards.
+    OutOfMemoryError where weights and cache do not fit, ValueError where the model has no such layers or shards, and
+    where its heads do not fill the blocks of a pool.
     """
     checkpoint = decoder_part(checkpoint)
     config = decoder_config(checkpoint.config)
     if held.end > config.layers or held.last != (held.end == config.layers) or held.first != (held.first_layer == 0):
         raise ValueError(f"{held} does not fit a model of {config.layers} layers")
     shard.check(config)
-    memory_need(checkpoint, config, held, dtype, shard).check(held, kv_blocks, memory_bytes)
+    memory_need(checkpoint, config, held, dtype, shard).check(held, kv_blocks if pool is None else 0, memory_bytes)
     start = time.perf_counter()
     metered = MeteredCheckpoint(checkpoint)
     try:
@@ -69,7 +76,11 @@ def load_torch_engine(
         groups = window_groups(config.windows[held.first_layer : held.end])
         like = torch.empty(0, dtype=dtype, device=device)
         kv_heads = shard.kv_heads(config.kv_heads)
-        cache = KvCache(groups, kv_blocks, kv_heads.stop - kv_heads.start, config.head_dim, like, config.encoded_tokens)
+        heads = kv_heads.stop - kv_heads.start
+        if pool is None:
+            cache = KvCache(groups, kv_blocks, heads, config.head_dim, like, config.encoded_tokens)
+        else:
+            cache = headwise_cache(config, groups, heads, like, pool)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
@@ -119,10 +130,10 @@ class TorchEngine:
 
     @property
     def free_kv_blocks(self) -> int:
-        return self._cache.free_units // self.facts.held.layers
+        return self._cache.free_blocks
 
     def kv_blocks_short(self, batch: StepBatch) -> int:
-        return -(-self._cache.units_short(batch) // self.facts.held.layers)
+        return self._cache.blocks_short(batch)
 
     @torch.inference_mode()
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
@@ -189,7 +200,7 @@ class TorchEngine:
 
     @property
     def lent_kv(self) -> Lend | None:
-        return self._lent if self._cache.keys.is_cpu else None
+        return self._lent if self._cache.keys.is_cpu and self._cache.lends else None
 
     def first_kept_token(self, layer: int, tokens: int) -> int:
         group, _ = self._cache.place_of[layer - self.facts.held.first_layer]

@@ -18,7 +18,7 @@ class GatheredRows:
     queries: int
     """Of each request."""
     units: torch.Tensor
-    """(layers of the group, requests × blocks) units of the cache, padded with any unit."""
+    """(layers of the group, …) units of the cache as it arranges them, padded with any unit."""
     mask: torch.Tensor
     """(requests, 1, query heads of a KV head × queries, keys), 0 or -∞, in the activation type."""
 
@@ -28,11 +28,9 @@ class GatheredRows:
         Heads that share a KV head are laid out as more queries of it, so that keys and values are not repeated.
         """
         _, heads, head_dim = queries.shape
-        kv_heads = cache.keys.shape[2]
+        kv_heads = cache.kv_heads
         group, count = heads // kv_heads, self.queries
-        shape = (self.requests, -1, kv_heads, head_dim)
-        keys = cache.keys.index_select(0, self.units[place]).view(shape).transpose(1, 2)
-        values = cache.values.index_select(0, self.units[place]).view(shape).transpose(1, 2)
+        keys, values = cache.gathered(self.units[place], self.requests)
         grouped = queries.reshape(self.requests, count, kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
         grouped = grouped.reshape(self.requests, kv_heads, group * count, head_dim)
         if sinks is None:
@@ -49,7 +47,7 @@ class GatheredPlan:
     """Slots and attention of one window group in one step."""
 
     slots: torch.Tensor
-    """(layers of the group, tokens): where the step's own keys and values go."""
+    """(layers of the group, …): where the step's own keys and values go, as the cache has them by layer."""
     rows: tuple[GatheredRows, ...]
 
     def attend(self, queries: torch.Tensor, cache: KvCache, place: int, sinks: torch.Tensor | None) -> torch.Tensor:

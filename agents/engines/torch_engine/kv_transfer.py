@@ -11,6 +11,7 @@ from agents.engines.errors import BadBatchError
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
+from agents.engines.torch_engine.headwise_cache import HeadwiseCache
 from agents.engines.torch_engine.kv_cache import KvCache
 
 
@@ -71,6 +72,14 @@ def _pieces(
     """Yield what goes where: memory of the cache, places in its first dimension, and the tensor's rows for them. Whole
     blocks are rows of their own; they are copied in half the time that their tokens would take one by one."""
     heads = slice(part.first_head - facts.first_kv_head, part.first_head - facts.first_kv_head + part.heads)
+    if isinstance(cache, HeadwiseCache):
+        for i in range(part.layers):
+            layer = part.first_layer - facts.held.first_layer + i
+            places = cache.slots(request_id, layer, part.first_token, part.tokens)
+            for side in (0, 1):
+                for number, head in enumerate(range(heads.start, heads.stop)):
+                    yield cache.flat_keys, places[side, head], tensor[side, i, :, number]
+        return
     blocks = cache.keys[:, :, heads], cache.values[:, :, heads]
     tokens = cache.flat_keys[:, heads], cache.flat_values[:, heads]
     for i in range(part.layers):

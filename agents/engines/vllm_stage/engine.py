@@ -20,12 +20,13 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import Wrote
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
+from agents.engines.torch_engine.block_pool import BlockPool
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS, WindowGroup
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
-from agents.engines.torch_engine.kv_cache import KvCache
 from agents.engines.torch_engine.logit_rules import RuledRequests
 from agents.engines.torch_engine.memory_need import memory_need
+from agents.engines.torch_engine.request_blocks import RequestBlocks
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE
 from agents.engines.vllm_stage.attention import StageAttention
@@ -174,9 +175,9 @@ class VllmStageEngine:
         return table.blocks[0].units[at, 0]
 
 
-def _accounts(kv_blocks: int) -> KvCache:
+def _accounts(kv_blocks: int) -> RequestBlocks:
     """Make the account of who holds which block. The memory itself is with the attention layers."""
-    return KvCache((WindowGroup(0, (0,)),), kv_blocks, 0, 0, torch.empty(0))
+    return RequestBlocks((WindowGroup(0, (0,)),), BlockPool(kv_blocks))
 
 
 def _end(part: KvPart) -> int:
