@@ -8,7 +8,7 @@ from functools import partial
 from bench.evaluation.scale_down import scale_below_whole, scale_demand
 from control.allocator import solve
 from control.checker import check
-from policies.baselines import BASELINES, baseline
+from policies.baselines import BASELINES, OF_UNITS, baseline
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -16,7 +16,7 @@ from templates_lib.values.snapshot import Snapshot
 TIMED = partial(solve, clock=time.perf_counter)
 METHODS: dict[str, Callable[..., Plan]] = {
     "medley": lambda s, library, by: by(s, library),
-    **{name: baseline(name) for name in BASELINES},
+    **{name: baseline(name) for name in BASELINES if name not in OF_UNITS},
 }
 NAMES = {"medley": "Medley", "homo": "Homo", "homo_joint": "Homo-joint", "cauchy": "Cauchy"}
 """As people know them."""

@@ -21,7 +21,7 @@ from bench.evaluation.scale_down import scale_demand
 from bench.scenarios import EXAMPLES, SetUp, set_up, with_supply
 from control.allocator import solve
 from control.offers.availability import Availability
-from policies.baselines import BASELINES, baseline
+from policies.baselines import baseline, baselines_of
 from templates_lib.values.settings import WorkLimits
 from templates_lib.values.snapshot import Snapshot
 
@@ -60,7 +60,7 @@ def _normal(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
     needed: Counter[str] = Counter()
     for demand in made.demands().values():
         snapshot = with_supply(demand, facts_of(dict.fromkeys(_places(ample), UNLIMITED), ample))
-        for make in (lambda s, lib, _: solve(s, lib), *map(baseline, BASELINES)):
+        for make in (lambda s, lib, _: solve(s, lib), *map(baseline, baselines_of(made.templates.library))):
             plan = make(snapshot, made.templates.library, solve)
             used: Counter[str] = Counter()
             for offer in plan.offers:

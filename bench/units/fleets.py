@@ -17,7 +17,8 @@ from templates_lib.models.model_spec import ModelSpec
 from templates_lib.units.enumeration import EnumeratedUnits, enumerated_units
 from templates_lib.units.job_times import Lengths
 from templates_lib.units.unit_capacity import MemberUse, ServedMember, member_use
-from templates_lib.units.unit_library import unit_library, work_class_of
+from templates_lib.units.unit_library import unit_library
+from templates_lib.units.unit_template import work_class_of
 from templates_lib.values.hardware import load_gpus, load_instance_types, node_configs
 from templates_lib.values.library import Library
 from templates_lib.values.node_config import NodeConfig
@@ -112,7 +113,7 @@ def uses_of(members: Mapping[str, ServedMember], nodes: Sequence[NodeConfig]) ->
         for name, member in members.items():
             key = node.id, member.model.id
             if key not in known:
-                known[key] = member_use(times, member, node)
+                known[key] = member_use(times, member, node, load_gpus()[node.gpu])
             if (use := known[key]) is not None:
                 found[node.id][name] = use
     return found

@@ -10,6 +10,7 @@ from control.explain.certificate import CORRECTION, MARGIN, Certificate
 from control.explain.limits import limit_texts
 from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
+from control.explain.sharing import SharingExplained
 from control.explain.shortage import Shortage
 from control.planning.easier_promise import EASIER_PROMISE
 from control.planning.objective_costs import Easier
@@ -59,6 +60,8 @@ def _sections(
     yield "What binds", list(limit_texts(explanation.limits, plan))
     yield "What one more node would save", list(_nodes(explanation))
     yield "Why not the runner-up", [_runner_up(r, plan) for r in explanation.runners_up] or ["the plan rents nothing"]
+    if explanation.sharing is not None:
+        yield "What sharing nodes saves", list(_sharing(explanation.sharing))
     if certified:
         yield "What the templates are certified for", [each.text for each in certified]
     if corrected := [reason.text for reason in plan.reasons if reason.kind == CORRECTION]:
@@ -68,6 +71,25 @@ def _sections(
     if explanation.demand_usd_per_hour:
         prices = explanation.demand_usd_per_hour.items()
         yield "What one more request/s would cost", [f"{key}: about {usd:,.2f} $/h" for key, usd in prices]
+
+
+def _sharing(found: SharingExplained) -> Iterator[str]:
+    if not found.members:
+        yield "nothing: no models share a node"
+    else:
+        rest = found.without_unmet_requests_per_s
+        unmet = f", and leaves {rest:.4g} requests/s more unserved" if rest > 0 else ""
+        saved = f"saves {found.saves_usd_per_hour:,.2f} $/h: with nodes of their own all models cost"
+        yield f"{saved} {found.without_usd_per_hour:,.2f} $/h{unmet} (re-solved)"
+        for members in found.members:
+            yield f"{' + '.join(members)} share nodes"
+    for each in found.alone:
+        if not each.fits:
+            yield f"{each.model} is alone: with no other model of the fleet does it fit a node within the objectives"
+        elif each.more_usd_per_hour is None:
+            yield f"{each.model} is alone: not re-solved, or no plan serves as much in which all of it shares"
+        else:
+            yield f"{each.model} is alone: if all of it shared, the plan would cost {each.more_usd_per_hour:+,.2f} $/h"
 
 
 def _shortage(missing: Shortage) -> Iterator[str]:

@@ -42,6 +42,7 @@ from control.cli import (
     templates,
     token,
     top,
+    units,
     up,
 )
 from control.cli.guard import Commands, Sections, reached_a_command
@@ -51,7 +52,7 @@ class _Medley(Sections):
     SECTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Plan": (
             "init", "plan", "explain", "objectives", "check", "preflight", "simulate", "models", "workloads", "gpus",
-            "offers", "templates", "graphs", "tasks", "profile",
+            "offers", "templates", "units", "graphs", "tasks", "profile",
         ),
         "Serve": ("up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api", "chat"),
         "Watch": ("status", "top", "instances", "events", "logs", "alerts", "demand", "replay", "audit"),
@@ -102,6 +103,7 @@ app.add_typer(instances.app, name="instances")
 app.add_typer(projects.app, name="projects")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
+app.add_typer(units.app, name="units")
 app.add_typer(graphs.app, name="graphs")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(offers.app, name="offers")

@@ -5,14 +5,15 @@ from typing import Any
 import msgspec
 
 from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
+from control.planning.shared_unit import shared_unit
 from templates_lib.sources.placement_kinds import executors_of, gpu_executors
 from templates_lib.values.plan import PlannedInstance
 
 
 def plan_document(report: PlanReport) -> dict[str, Any]:
     """All of `Plan`, so that `medley check` reads it back, with `tokens_per_s` and `stages` for each instance (of an
-    any-to-any model `executors`), the baselines, the demand and what the figures rest on. Rates and prices of an
-    instance are of all its `count` copies.
+    any-to-any model `executors`, of models that share nodes `unit`), the baselines, the demand and what the figures rest
+    on. Rates and prices of an instance are of all its `count` copies, rates in `unit` of one.
     """
     plan, snapshot = report.plan, report.snapshot
     document: dict[str, Any] = {"kind": "medley/plan", "name": report.name, "mode": snapshot.settings.mode.value}
@@ -20,6 +21,8 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
     for entry, instance in zip(document["instances"], plan.instances, strict=True):
         entry["tokens_per_s"] = report.tokens_per_s(instance)
         entry["stages"] = stages(instance)
+        if unit := shared_unit(instance):
+            entry["unit"] = msgspec.to_builtins(unit)
         if executors := gpu_executors(instance):
             entry["executors"] = [msgspec.to_builtins(each) for each in executors]
     document["demand"] = [

@@ -15,6 +15,7 @@ from control.cli.time_text import OLD, age
 from control.explain.certificate import MARGIN
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
+from control.planning.shared_unit import shared_unit
 from control.planning.step_time_lines import step_time_lines
 from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.plan import Plan, PlannedInstance
@@ -84,7 +85,9 @@ def _listed_instances(report: PlanReport) -> Text:
 
 def _stages(instance: PlannedInstance) -> str:
     """Return a line a stage, or an executor of components, the last of which names the engine of all, where they have
-    one."""
+    one; of models that share a node a line each."""
+    if unit := shared_unit(instance):
+        return "\n".join(f"{each.model}: {each.requests_per_s:.3g} requests/s" for each in unit.members)
     lines = []
     for stage in stages(instance):
         nodes = " + ".join(f"{n['count']} x {n['config']}{_parallel(n)}" for n in stage["nodes"])

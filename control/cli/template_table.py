@@ -30,9 +30,13 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
         if len(executors or ()) > 1:
             console.print(f"executor {executor.id}: {executor.component} ({executor.dtype}) by {executor.engine}")
         console.print(_stages(executor))
+    joint = " or " if capacity.limits else " and "
     for point in capacity.points:
         rates = (f"{units:,.4g} units/s of {name}" for name, units in point.units_per_s.items())
-        console.print(f"sustains {' and '.join(rates)}")
+        console.print(f"sustains {joint.join(rates)}")
+    for limit in capacity.limits:
+        used = (f"{use:.4g} of {name}" for name, use in limit.items())
+        console.print(f"together at most 1, where a unit per second takes {', '.join(used)}")
     if capacity.slo_ms:
         waiting = ", waiting included" if capacity.queueing else ""
         promise = f"within {capacity.slo_ms:g} ms, percentile {capacity.percentile:g}{waiting}"

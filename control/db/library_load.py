@@ -14,6 +14,7 @@ from control.db.errors import LibraryConflictError
 from control.db.library_info import engines_kept, parts_of
 from control.db.library_rows import (
     SELECT_CAPACITY,
+    SELECT_LIMITS,
     SELECT_TEMPLATES,
     capacity_row_dtype,
     hex_ids,
@@ -22,6 +23,7 @@ from control.db.library_rows import (
 from control.db.tables import library_unit
 from templates_lib.sources.library_union import union
 from templates_lib.values.library import Library
+from templates_lib.values.template import Limit
 from templates_lib.values.work import WorkClass
 
 
@@ -64,14 +66,30 @@ def _load_part(connection: Connection, row: Row[Any], ids: Collection[str] | Non
     )
     if ids is None:
         _check_whole(connection, row, library)
-    return library
+    return replace(library, limits=_limits(connection, library, wanted))
+
+
+def _limits(connection: Connection, library: Library, wanted: dict[str, Any]) -> dict[str, tuple[Limit, ...]]:
+    """Template → its limits, of those of a library, loaded but for these, that have some."""
+    names = [each.id for each in library.classes]
+    uses: dict[str, dict[str, list[float]]] = {}
+    for template, number, of in _driver(connection).execute(SELECT_LIMITS, wanted):
+        uses.setdefault(template.hex, {})[names[number]] = of
+    return {
+        template: tuple(dict(zip(of, row, strict=True)) for row in zip(*of.values(), strict=True))
+        for template, of in uses.items()
+    }
 
 
 def _packed_rows(connection: Connection, query: str, wanted: dict[str, Any], dtype: np.dtype[np.void]) -> NDArray[Any]:
+    with _driver(connection).cursor(binary=True) as cursor:
+        return np.frombuffer(b"".join(packed for (packed,) in cursor.execute(query, wanted)), dtype=dtype)
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)  # noqa: S101
-    with raw.cursor(binary=True) as cursor:
-        return np.frombuffer(b"".join(packed for (packed,) in cursor.execute(query, wanted)), dtype=dtype)
+    return raw
 
 
 def _place(rows: NDArray[Any]) -> NDArray[np.int64]:

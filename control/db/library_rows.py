@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from templates_lib.ports.source import TemplateBatch
 
 COPY_TEMPLATE = "COPY template (library_id, id, unit, ordinal, engine, nodes, record) FROM STDIN (FORMAT BINARY)"
 COPY_CAPACITY = "COPY capacity (library_id, unit, ordinal, point, class, units_per_s) FROM STDIN (FORMAT BINARY)"
+COPY_LIMITED = "COPY capacity (library_id, unit, ordinal, point, class, units_per_s, uses) FROM STDIN (FORMAT BINARY)"
+LIMITED_TYPES = ("int4", "int2", "int4", "int2", "int2", "float8", "float8[]")
 # PostgreSQL manual, "COPY", section "Binary Format": signature, flags and extension length; each row is a field count
 # (int16) and per field its length (int32) and bytes, big-endian; the trailer is a field count of -1.
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -29,6 +32,11 @@ FROM capacity WHERE library_id = %(library)s
 AND (%(ids)s::uuid[] IS NULL OR (unit, ordinal) IN
      (SELECT unit, ordinal FROM template WHERE library_id = %(library)s AND id = ANY(%(ids)s::uuid[])))
 GROUP BY unit
+"""
+SELECT_LIMITS = """
+SELECT t.id, c.class, c.uses FROM capacity c JOIN template t USING (library_id, unit, ordinal)
+WHERE library_id = %(library)s AND c.uses IS NOT NULL
+AND (%(ids)s::uuid[] IS NULL OR t.id = ANY(%(ids)s::uuid[])) ORDER BY c.unit, c.ordinal, c.class
 """
 
 
@@ -75,6 +83,15 @@ def capacity_copy(library_id: int, unit: int, batch: TemplateBatch) -> Iterator[
     yield _TRAILER
 
 
+def limited_rows(library_id: int, unit: int, batch: TemplateBatch) -> Iterator[tuple[Any, ...]]:
+    """The rows of COPY_LIMITED: capacities of a batch some of which are regions."""
+    entries = capacity_entries(batch)
+    nth = np.arange(len(entries)) - np.searchsorted(entries["ordinal"], entries["ordinal"])
+    for entry, place in zip(entries.tolist(), nth.tolist(), strict=True):
+        limits = batch.limits.get(entry[1])
+        yield library_id, unit, *entry[1:], None if limits is None else [limit[place] for limit in limits]
+
+
 def capacity_entries(batch: TemplateBatch) -> NDArray[np.void]:
     """The batch's capacities as `capacity_row_dtype`, sorted; points count from 0 within their template."""
     first_point = np.searchsorted(batch.point_template, batch.point_template, side="left")
@@ -95,6 +112,8 @@ def unit_digest(batch: TemplateBatch) -> bytes:
     for part in (batch.ids, batch.nodes, capacity_entries(batch), lengths):
         digest.update(np.ascontiguousarray(part).tobytes())
     digest.update(b"".join(batch.records))
+    for ordinal, limits in sorted(batch.limits.items()):
+        digest.update(np.array([ordinal, *(use for limit in limits for use in limit)], dtype=">f8").tobytes())
     return digest.digest()
 
 

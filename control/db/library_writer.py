@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,7 +12,16 @@ from sqlalchemy import func, select, update
 
 from control.db.database import Database
 from control.db.errors import LibraryConflictError
-from control.db.library_rows import COPY_CAPACITY, COPY_TEMPLATE, capacity_copy, template_copy, unit_digest
+from control.db.library_rows import (
+    COPY_CAPACITY,
+    COPY_LIMITED,
+    COPY_TEMPLATE,
+    LIMITED_TYPES,
+    capacity_copy,
+    limited_rows,
+    template_copy,
+    unit_digest,
+)
 from control.db.tables import library, library_unit
 from templates_lib.ports.source import TemplateBatch
 
@@ -61,9 +71,7 @@ class LibraryWriter:
                     with cursor.copy(COPY_TEMPLATE) as copy:
                         for chunk in template_copy(self.library_id, position, batch):
                             copy.write(chunk)
-                    with cursor.copy(COPY_CAPACITY) as copy:
-                        for chunk in capacity_copy(self.library_id, position, batch):
-                            copy.write(chunk)
+                    _copy_capacity(cursor, self.library_id, position, batch)
             except psycopg.errors.UniqueViolation as error:
                 msg = f"unit {batch.unit!r} has a template that another unit has too ({error.diag.message_detail})"
                 raise LibraryConflictError(msg) from error
@@ -90,6 +98,18 @@ class LibraryWriter:
             return version
 
 
+def _copy_capacity(cursor: psycopg.Cursor[Any], library_id: int, unit: int, batch: TemplateBatch) -> None:
+    if not batch.limits:
+        with cursor.copy(COPY_CAPACITY) as copy:
+            for chunk in capacity_copy(library_id, unit, batch):
+                copy.write(chunk)
+        return
+    with cursor.copy(COPY_LIMITED) as copy:
+        copy.set_types(LIMITED_TYPES)
+        for row in limited_rows(library_id, unit, batch):
+            copy.write_row(row)
+
+
 def _check_batch(batch: TemplateBatch, config_count: int, class_count: int, engine_count: int) -> None:
     """Raise ValueError that names the unit and what is wrong with it."""
     size, points, entries = len(batch.ids), len(batch.point_template), len(batch.entry_point)
@@ -111,10 +131,22 @@ def _check_batch(batch: TemplateBatch, config_count: int, class_count: int, engi
         "a capacity is not a positive number": not bool(
             (np.isfinite(batch.entry_units_per_s) & (batch.entry_units_per_s > 0)).all()
         ),
+        "a limit is not one number of at least 0 for each class of a template with one point": not all(
+            _is_limited(batch, ordinal, limits) for ordinal, limits in batch.limits.items()
+        ),
     }
     for complaint, is_true in complaints.items():
         if is_true:
             raise ValueError(f"unit {batch.unit!r} of the template source cannot be stored: {complaint}")
+
+
+def _is_limited(batch: TemplateBatch, ordinal: int, limits: tuple[tuple[float, ...], ...]) -> bool:
+    points = np.flatnonzero(batch.point_template == ordinal)
+    if len(points) != 1 or not limits:
+        return False
+    classes = int(np.count_nonzero(batch.entry_point == points[0]))
+    uses = np.array([use for limit in limits for use in limit])
+    return all(len(limit) == classes for limit in limits) and bool((np.isfinite(uses) & (uses >= 0)).all())
 
 
 def _all_hex(ids: NDArray[np.bytes_]) -> bool:

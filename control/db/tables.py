@@ -87,7 +87,14 @@ capacity = sa.Table(
     sa.Column("point", sa.SmallInteger, primary_key=True, autoincrement=False),
     sa.Column("class", sa.SmallInteger, primary_key=True, autoincrement=False),
     sa.Column("units_per_s", sa.Double, nullable=False),
+    sa.Column(
+        "uses",
+        sa.ARRAY(sa.Double),
+        comment="what a unit per second takes of each limit that bounds the template's classes together; null: of none",
+    ),
 )
+# Most libraries have no limits: they are not read through to find that out.
+sa.Index("ix_capacity_limited", capacity.c.library_id, postgresql_where=capacity.c.uses.is_not(None))
 
 # JSON, not JSONB: a snapshot must come back as it went in, to the order of its keys, or a replay may differ.
 snapshot = sa.Table(

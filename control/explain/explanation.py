@@ -8,6 +8,7 @@ from control.explain.networks import joined, networks_apart
 from control.explain.node_saving import NodeSaving, node_estimates, node_savings
 from control.explain.node_supply import node_supplies
 from control.explain.runner_up import RunnerUp, costliest, runner_up
+from control.explain.sharing import SharingExplained, sharing_explained
 from control.explain.shortage import Shortage, shortage
 from templates_lib.ports.solve import Solve
 from templates_lib.values.library import Library
@@ -32,12 +33,15 @@ class Explanation:
     """Other offers of which none can be had, mostly because no quota is left for them."""
     runners_up: tuple[RunnerUp, ...]
     """The cheapest first."""
+    sharing: SharingExplained | None = None
+    """What shared units save; None where the fleet has none to plan with, or nobody asked by planning again."""
 
 
 def explain(
     plan: Plan, snapshot: Snapshot, library: Library, solve: Solve, no_way: tuple[TrafficPrice, ...] = ()
 ) -> Explanation:
-    """Re-solves up to eight times where all demand is met, and up to eight times more where it is not.
+    """Re-solves up to eight times where all demand is met, up to eight times more where it is not, and up to four times
+    more where models may share nodes.
 
     `plan` was made on `snapshot` with templates of `library` by `solve`. `no_way`: prices of crossings between networks
     that do not reach each other.
@@ -48,7 +52,8 @@ def explain(
     savings = tuple(node_savings(plan, snapshot, library, solve, tuple(missing.nodes) if missing else ()))
     others = (runner_up(plan, snapshot, library, solve, used) for used in costliest(plan))
     by_cost = tuple(sorted(others, key=lambda r: (r.unmet_requests_per_s, r.more_objective)))
-    found = _explanation(plan, snapshot, missing, savings, by_cost)
+    shared = sharing_explained(plan, snapshot, library, solve)
+    found = replace(_explanation(plan, snapshot, missing, savings, by_cost), sharing=shared)
     return found if apart is None else replace(found, limits=(*found.limits, apart))
 
 

@@ -108,6 +108,9 @@ class ModelSection(SpecSection):
     """Compute prompts and answers on instances of their own."""
     aggregated: bool = False
     """Serve both on one instance; with `disaggregated` the planner chooses."""
+    share: Literal["auto", "never", "only"] = "auto"
+    """Whether it shares nodes with other models, where `policy.units` lets models share: where that is cheaper, never,
+    or always. `only` has no instance of its own. Models that share keep `throughput` alone."""
     engine: Annotated[str, RegisteredName(model_engines)] | None = None
     """Engine that nodes run, and whose step times count. `vllm` serves whole models on rented nodes; `vllm-stage` is
     planned anywhere, and run on nodes of this machine. Default: on rented nodes `vllm` for instances of one node and

@@ -36,6 +36,16 @@ class ReplicasSection(SpecSection):
         return self
 
 
+class UnitsSection(SpecSection):
+    """Units: nodes that several models share. They are planned, and not started yet."""
+
+    max_members: Annotated[Whole, Field(ge=2, le=8)] = 8
+    """Models of a unit at most."""
+    dispatch: Literal["in-turn-v1"] = "in-turn-v1"
+    """How the work of the members of a unit is put in order, which its capacity is certified under: one job after the
+    other, each on all of the GPUs."""
+
+
 class PolicySection(SpecSection):
     """Limits and preferences of a plan."""
 
@@ -57,6 +67,8 @@ class PolicySection(SpecSection):
     """New nodes to ask of an offer whose stock is unknown."""
     replicas: dict[str, ReplicasSection] = Field(default={})
     """Bounds by work class, `MODEL/PHASE`."""
+    units: UnitsSection | None = None
+    """Let models share nodes. Default: each has its own."""
     survive: Survive = DEFAULT.survive
     """Whose loss the fleet has to bear."""
     survive_share: Share = DEFAULT.survive_share
@@ -152,6 +164,8 @@ class FleetFile(SpecSection):
         check_different("models", [model.served_name for model in self.models], more=" (set `name`)")
         names = [*(model.served_name for model in self.models), *(app.name for app in self.apps)]
         check_different("models and apps", names)
+        if self.policy.units is None and (only := [m.served_name for m in self.models if m.share == "only"]):
+            raise ValueError(f"{', '.join(only)}: `share: only` wants `policy.units: {{}}`, which lets models share")
         places = {(model.model_id, model.weights) for model in self.models if model.weights is not None}
         elsewhere = sorted({one for one, _ in places if [each for each, _ in places].count(one) > 1})
         if elsewhere:

@@ -236,6 +236,9 @@ def _shares(executor: Executor, unit: UnitPlacement, slot: int) -> tuple[float, 
 
 def _unit(template: ServingTemplate) -> UnitPlacement:
     try:
-        return unit_of(template)
+        unit = unit_of(template)
     except PlacementError as error:
         raise UnplaceableError(f"template {template.id}: {error}") from error
+    if unit.pool_bytes:
+        raise UnplaceableError(f"template {template.id}: its executors share one KV cache, which no node starts yet")
+    return unit

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from control.planning.recipe import PipelineRecipe
+from control.planning.recipe import TimedRecipe
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.chosen import unmeasured_cost_model
 from templates_lib.cost.kernel_based import KERNELS
@@ -13,12 +13,12 @@ from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig
 
 
-def gpus_of(recipe: PipelineRecipe) -> dict[str, Gpu]:
+def gpus_of(recipe: TimedRecipe) -> dict[str, Gpu]:
     """Return GPUs by name: the catalogue's, and the recipe's own."""
     return load_gpus() | {gpu.name: gpu for gpu in recipe.gpus}
 
 
-def cost_models_of(recipe: PipelineRecipe) -> dict[str, MeasuredCostModel]:
+def cost_models_of(recipe: TimedRecipe) -> dict[str, MeasuredCostModel]:
     """Make the cost models by engine. Raises ValueError for an engine without an estimate."""
     gpus = gpus_of(recipe)
     return {
@@ -27,7 +27,7 @@ def cost_models_of(recipe: PipelineRecipe) -> dict[str, MeasuredCostModel]:
     }
 
 
-def evidence_of(recipe: PipelineRecipe) -> str:
+def evidence_of(recipe: TimedRecipe) -> str:
     """`measured`, `estimated`, or which of both for which nodes; and where what is estimated rests on kernels."""
     models = cost_models_of(recipe)
     without = _without_profile(recipe, models)
@@ -39,7 +39,7 @@ def evidence_of(recipe: PipelineRecipe) -> str:
     return f"measured, but {estimated} for {names}" if names else "measured"
 
 
-def how_to_measure(recipe: PipelineRecipe) -> str:
+def how_to_measure(recipe: TimedRecipe) -> str:
     """Name the command to run where step times of this machine's nodes are estimated; empty where none are."""
     here = {gpu.name for gpu in recipe.gpus}
     if not any(node.gpu in here for _, node in _without_profile(recipe, cost_models_of(recipe))):
@@ -51,13 +51,13 @@ def how_to_measure(recipe: PipelineRecipe) -> str:
 
 
 def _without_profile(
-    recipe: PipelineRecipe, models: Mapping[str, MeasuredCostModel]
+    recipe: TimedRecipe, models: Mapping[str, MeasuredCostModel]
 ) -> list[tuple[ServedModel, NodeConfig]]:
     return [
         (served, node) for served, node in _timed(recipe) if models[served.engine].profile(served.model, node) is None
     ]
 
 
-def _timed(recipe: PipelineRecipe) -> Iterator[tuple[ServedModel, NodeConfig]]:
+def _timed(recipe: TimedRecipe) -> Iterator[tuple[ServedModel, NodeConfig]]:
     """Yield each model under each of its engines, with each node that it may be on."""
     return ((served, node) for whole in recipe.served for served, nodes in recipe.by_engine(whole) for node in nodes)

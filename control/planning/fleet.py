@@ -10,6 +10,7 @@ from control.offers.port import MarketView
 from control.offers.quotes import Quotes
 from control.planning.app_demand import Metered, Stated
 from control.planning.offer_sources import OfferSources
+from control.planning.sharing import Sharing
 from policies.demand_history import DemandHistory
 from policies.metered_demand import DemandOverride, DemandRule, demand_at
 from templates_lib.apps.app import App
@@ -51,6 +52,8 @@ class Fleet:
     """Median errors of step times that utilisation caps make room for."""
     graph_apps: tuple[PublishedApp, ...] = ()
     """Any-to-any models, whose demand is stated."""
+    sharing: Sharing | None = None
+    """How its text models share nodes; None: none does."""
 
     @property
     def every_app(self) -> tuple[App | PublishedApp, ...]:

@@ -17,6 +17,7 @@ from control.planning.local_market import local_machines, local_quotes
 from control.planning.offer_sources import OfferSources
 from control.planning.own_market import own_hosts, own_quotes
 from control.planning.served import served_apps
+from control.planning.sharing import sharing_of
 from templates_lib.values.clouds import LOCAL, OWNED, SKYPILOT, cloud_kind
 from templates_lib.values.engines import start_up_minutes
 from templates_lib.values.reach import Reach
@@ -35,8 +36,9 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     machines, sources = local_machines(file), offer_sources(file, document)
     engines = {each.engine for app in apps for served in app.components for each in served.by_engine()}
     settings, kept = _settings(file, engines), _reconcile(file)
+    sharing = sharing_of(file, document, apps)
     disks, margin = file.offers.disks, file.policy.step_time_margin
-    fleet = Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, disks, margin, graph_apps)
+    fleet = Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, disks, margin, graph_apps, sharing)
     return fleet, notes
 
 

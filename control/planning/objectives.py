@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from control.planning.recipe import PipelineRecipe, Recipe
+from control.planning.recipe import PipelineRecipe, Recipe, SourceRecipe, UnitRecipe
 from templates_lib.apps.app import LONG, serving_id
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.nearest_name import nearest_name
@@ -147,10 +147,12 @@ def unpromised(recipe: Recipe, models: Iterable[str]) -> tuple[Recipe, PipelineR
 
 
 def _with_slos(recipe: Recipe, slos: Mapping[str, Slo]) -> tuple[Recipe, PipelineRecipe]:
-    def changed(source: PipelineRecipe) -> PipelineRecipe:
+    def changed(source: SourceRecipe) -> SourceRecipe:
+        if not isinstance(source, PipelineRecipe | UnitRecipe):
+            return source
         return replace(source, served=tuple(replace(s, slo=slos.get(s.name, s.slo)) for s in source.served))
 
-    sources = tuple(changed(each) if isinstance(each, PipelineRecipe) else each for each in recipe.sources)
+    sources = tuple(changed(each) for each in recipe.sources)
     (whole,) = (each for each in sources if isinstance(each, PipelineRecipe))
     unpruned = tuple(name for name in whole.unpruned if name in slos)
     return Recipe(sources), replace(whole, served=tuple(s for s in whole.served if s.name in slos), unpruned=unpruned)

@@ -7,6 +7,7 @@ from typing import Protocol
 from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.listed_source import ListedTemplate
+from templates_lib.sources.unit_source import NamedUnit
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
@@ -76,6 +77,42 @@ class PipelineRecipe:
         }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitRecipe:
+    """Shared units: several of these models on one node."""
+
+    served: tuple[ServedModel, ...]
+    """Models that may be members, each by the engine of units, in the phase in which they serve it."""
+    nodes: tuple[NodeConfig, ...]
+    gpus: tuple[Gpu, ...] = ()
+    """GPUs of `nodes` that the catalogue does not know."""
+    profiles: tuple[NodeProfile, ...] = ()
+    """As of `PipelineRecipe`."""
+    step_times: StepTimes = StepTimes.BEST
+    most_members: int = 8
+    only: frozenset[str] = frozenset()
+    """Models that have no instance of their own."""
+    also: tuple[NamedUnit, ...] = ()
+    """Units that are made beside those that a node has listed."""
+
+    def by_engine(self, served: ServedModel) -> Iterator[tuple[ServedModel, tuple[NodeConfig, ...]]]:
+        """Yield the model with the nodes that it may be on."""
+        yield served, self.nodes
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Return the engines of its models, by name."""
+        return tuple(sorted({served.engine for served in self.served}))
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"max_members": float(self.most_members)}
+
+    @property
+    def tokens_per_unit(self) -> dict[str, float]:
+        return {each.id: sum(s.shape.mean_tokens) for s in self.served for each in s.work_classes()}
+
+
 @dataclass(frozen=True, slots=True)
 class ListedRecipe:
     """Templates that are given, not enumerated."""
@@ -123,6 +160,10 @@ class CellRecipe(GraphRecipe):
     """Of several options beside each other on the GPUs of a node."""
 
 
+TimedRecipe = PipelineRecipe | UnitRecipe
+"""Those whose templates are made of step times."""
+
+
 class Recipe:
     """The sources of a library, one of each kind at most. Of a template that several give, the first one counts.
 
@@ -137,9 +178,12 @@ class Recipe:
     @property
     def served(self) -> tuple[ServedModel, ...]:
         """Return the models whose weights nodes hold."""
-        return tuple(
-            served for source in self.sources if isinstance(source, PipelineRecipe) for served in source.served
-        )
+        found: dict[str, ServedModel] = {}
+        for source in self.sources:
+            if isinstance(source, PipelineRecipe | UnitRecipe):
+                for served in source.served:
+                    found.setdefault(served.name, served)
+        return tuple(found.values())
 
     @property
     def tokens_per_unit(self) -> dict[str, float]:

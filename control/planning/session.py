@@ -19,7 +19,7 @@ from control.planning.solves import RememberedSolves
 from control.planning.step_time_bases import step_time_bases
 from control.planning.templates import Templates, obtain, stored_template
 from control.planning.world import World
-from policies.baselines import BASELINES, MEDLEY, Method, baseline
+from policies.baselines import MEDLEY, Method, baseline, baselines_of
 from policies.churn import Payback, guard
 from templates_lib.ports.library_store import LibraryStore
 from templates_lib.ports.plan_store import Baseline, KeptPlan, PlanStore
@@ -153,7 +153,7 @@ class PlanningSession:
         a percentile is promised, baselines are certified for it as `plan` is."""
         if attain is not None:  # the caps of `plan` are no place for others to begin from
             snapshot = versioned(replace(snapshot, settings=snapshot.settings.capped({})))
-        promises = {name: _planned(snapshot, library, timed, baseline(name), attain) for name in BASELINES}
+        promises = {name: _planned(snapshot, library, timed, baseline(name), attain) for name in baselines_of(library)}
         others = {name: replace(each.plan, attainment=dict(each.attainment)) for name, each in promises.items()}
         broken = {name: _broken_guardrails(each.plan, each.snapshot) for name, each in promises.items()}
         compared = [

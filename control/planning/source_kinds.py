@@ -6,7 +6,15 @@ from typing import Any
 
 from control.planning.cost_models import cost_models_of, evidence_of, gpus_of
 from control.planning.graph_sources import cell_source, executor_source, graph_evidence, graph_unservable
-from control.planning.recipe import CellRecipe, ExecutorRecipe, ListedRecipe, PipelineRecipe, SourceRecipe
+from control.planning.recipe import (
+    CellRecipe,
+    ExecutorRecipe,
+    ListedRecipe,
+    PipelineRecipe,
+    SourceRecipe,
+    UnitRecipe,
+)
+from control.planning.unit_sources import unit_evidence, unit_source, unit_unservable
 from control.planning.unservable import unservable
 from templates_lib.ports.library_store import TemplateRecord
 from templates_lib.ports.source import TemplateSource
@@ -17,6 +25,8 @@ from templates_lib.sources.pipeline_record import KIND as PIPELINE
 from templates_lib.sources.pipeline_record import read_record
 from templates_lib.sources.pipeline_source import PipelineTemplateSource
 from templates_lib.sources.recertified_source import RecertifiedSource
+from templates_lib.sources.unit_source import KIND as UNIT
+from templates_lib.units.unit_template import read_unit_record
 from templates_lib.values.library import Library
 from templates_lib.values.settings import SloSplit
 from templates_lib.values.template import Capacity, ServingTemplate
@@ -66,6 +76,7 @@ SOURCE_KINDS: dict[str, SourceKind] = {
         ExecutorRecipe, executor_source, read_graph_record, evidence=graph_evidence, unservable=graph_unservable
     ),
     CELL: SourceKind(CellRecipe, cell_source, read_graph_record, evidence=graph_evidence),
+    UNIT: SourceKind(UnitRecipe, unit_source, read_unit_record, evidence=unit_evidence, unservable=unit_unservable),
     LISTED: SourceKind(ListedRecipe, _listed_source, read_listed),
 }
 """Kind → what planning does with it. The name is stored beside each library: it may not change."""

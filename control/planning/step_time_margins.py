@@ -8,7 +8,7 @@ for decodes, and the larger of both where an instance does both; over several GP
 """
 
 from control.planning.cost_models import cost_models_of
-from control.planning.recipe import PipelineRecipe
+from control.planning.recipe import TimedRecipe
 from control.planning.step_time_bases import step_time_basis
 from templates_lib.values.step_time_basis import StepTimeBasis
 from templates_lib.values.work import Phase
@@ -17,7 +17,7 @@ DIGITS = 4
 """More would tell snapshots apart that are not."""
 
 
-def step_time_margins(recipe: PipelineRecipe, margin: float) -> dict[str, dict[str, float]]:
+def step_time_margins(recipe: TimedRecipe, margin: float) -> dict[str, dict[str, float]]:
     """Work class id → node configuration → factor of the utilisation cap, where it is below 1. Of several engines of a
     model the one that is known least counts."""
     found: dict[str, dict[str, float]] = {}

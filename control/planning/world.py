@@ -20,13 +20,16 @@ from control.planning.fleet_of import fleet_of, offer_sources
 from control.planning.graph_apps import graph_apps_of
 from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, not_run, open_types
 from control.planning.local_market import ZONE, local_gpu
-from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe
+from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe, UnitRecipe
+from control.planning.sharing import NOT_RUN, alone_notes, unit_recipe, without_shared
 from control.planning.startable import barred_clouds, never_started, not_startable, starts_of
 from control.planning.step_time_margins import step_time_margins
+from control.planning.unit_sources import priced_units
 from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.graphs.catalogue import graph_names
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
+from templates_lib.sources.unit_source import NamedUnit
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.disks import NO_DISKS
 from templates_lib.values.hardware import load_gpus
@@ -52,11 +55,21 @@ class World:
     """Notes on what its spec names, for people."""
     graphs: tuple[GraphRecipe, ...] = ()
     """Recipes of the templates of its any-to-any models."""
+    also: tuple[NamedUnit, ...] = ()
+    """Shared units that its prices ask for, where there are more than can be listed."""
 
     @property
     def sources(self) -> Recipe:
         """Return the recipe of its library."""
-        return Recipe((*((self.recipe,) if self.recipe.served else ()), *self.graphs))
+        dedicated = any(served.phases for served in self.recipe.served)
+        return Recipe((*((self.recipe,) if dedicated else ()), *self._units, *self.graphs))
+
+    @property
+    def _units(self) -> tuple[UnitRecipe, ...]:
+        """Return the recipe of the units of its models, which rests on the profiles of theirs, where there are some."""
+        sharing = self.fleet.sharing
+        found = None if sharing is None else unit_recipe(self.recipe, sharing, self.also)
+        return () if found is None else (found,)
 
     @property
     def name(self) -> str:
@@ -68,7 +81,8 @@ class World:
         somewhere."""
         text = never_started(self.recipe.served, {offer.cloud for offer in self.quotes.offers})
         apps = ", ".join(app.name for app in self.fleet.graph_apps)
-        return (*text, *((not_run(apps),) if apps else ()))
+        units = (NOT_RUN,) if self.fleet.sharing is not None else ()
+        return (*text, *units, *((not_run(apps),) if apps else ()))
 
     def quotes_on(self, market: MarketView) -> Quotes:
         """Return what its spec names on another market, as far as there are templates for it. Raises SpecError."""
@@ -86,6 +100,10 @@ class World:
         charged = clouds if self.fleet.charges_disks else ()
         disks = charged_disks(self.recipe.served, self.fleet.graph_apps, library, charged)
         margins = step_time_margins(self.recipe, self.fleet.step_time_margin)
+        for units in self._units:
+            margins = step_time_margins(units, self.fleet.step_time_margin) | margins
+        every = [*self.recipe.served, *(served for units in self._units for served in units.served)]
+        text = {route.id: route for served in every for route in served.routes()}
         return Snapshot(
             version="",
             now=now,
@@ -93,10 +111,7 @@ class World:
             pools=self.quotes.pools,
             traffic=self.quotes.traffic,
             instances=instances,
-            routes=(
-                *(route for served in self.recipe.served for route in served.routes()),
-                *graph_routes(self.sources),
-            ),
+            routes=(*text.values(), *graph_routes(self.sources)),
             demand=self.demand,
             settings=replace(self.fleet.settings, step_time_margins=margins or UNSET),
             library_version=library.version,
@@ -122,7 +137,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         bags.setdefault(offer.zone_id, set()).add(offer.node_config)
     apps, limited = {app.name for app in fleet.graph_apps}, _with_most_replicas(fleet.settings.guardrails)
     recipe = PipelineRecipe(
-        served=tuple(served for app in fleet.apps for served in app.components),
+        served=without_shared([served for app in fleet.apps for served in app.components], fleet.sharing),
         nodes=tuple(quotes.configs[c] for c in sorted(quotes.configs)),
         zone_bags=tuple(sorted({tuple(sorted(bag)) for bag in bags.values()})),
         n_max=file.solver.n_max,
@@ -137,13 +152,18 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(file, Path(document.file).parent)
     notes = (*notes, *not_startable(recipe.served, {offer.cloud for offer in quotes.offers}))
+    notes = (*notes, *alone_notes(fleet.sharing))
     counted = tuple(each for each in limited if each in apps)
     graphs = graph_recipes(fleet.graph_apps, recipe.nodes, recipe.gpus, counted)
     if graphs:
         names = ", ".join(app.name for app in fleet.graph_apps)
         unpromised = open_types(fleet.graph_apps)
         notes = (*notes, *((not_promised(unpromised),) if unpromised else ()), not_run(names))
-    return World(fleet, quotes, fleet.demand({}, {}, {}, 0.0), recipe, places, notes, graphs)
+    demand = fleet.demand({}, {}, {}, 0.0)
+    units = None if fleet.sharing is None else unit_recipe(recipe, fleet.sharing)
+    cap = fleet.settings.utilisation_cap
+    also = () if units is None else priced_units(units, quotes.offers, demand, cap)
+    return World(fleet, quotes, demand, recipe, places, notes, graphs, also)
 
 
 def stated_apps(document: Document, own: Collection[OwnModel] = ()) -> tuple[PublishedApp, ...]:

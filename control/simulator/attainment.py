@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.messages.to_scheduler import Leg
 from control.planning.graph_sources import executor_source
-from control.planning.recipe import ExecutorRecipe, GraphRecipe, PipelineRecipe, Recipe
+from control.planning.recipe import ExecutorRecipe, GraphRecipe, PipelineRecipe, Recipe, UnitRecipe
 from control.planning.templates import Templates
 from control.simulator.app_attainment import app_attained
 from control.simulator.report.fate import judge
@@ -98,9 +98,12 @@ class SimulatedAttainment:
         return tuple(served for source in text for served in source.served if served.slo.queueing)
 
     def _simulated_routes(self, snapshot: Snapshot) -> list[Route]:
-        """Leave out those of any-to-any models, which are not simulated and promise nothing."""
+        """Leave out those of any-to-any models and of models that share nodes, which are not simulated and promise
+        nothing."""
         graphs = (source for source in self.recipe.sources if isinstance(source, GraphRecipe))
         apps = {app.name for source in graphs for app in source.apps}
+        units = (source for source in self.recipe.sources if isinstance(source, UnitRecipe))
+        apps |= {served.name for source in units for served in source.served}
         return [route for route in snapshot.routes if route.app not in apps]
 
     def _counted(self, percentile: float) -> float:

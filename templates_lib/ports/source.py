@@ -1,7 +1,7 @@
 """The port of template sources. Every system that joins Medley is one more `TemplateSource`."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -36,6 +36,9 @@ class TemplateBatch:
     template_engine: NDArray[np.int16]
     records: tuple[bytes, ...]
     """Compact placement of each template."""
+    limits: Mapping[int, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
+    """Template, by its place in the batch → what bounds its classes together, where its capacity is a region
+    (`Library.limits`): for each limit what one unit per second of each of its classes uses, in order of the classes."""
 
 
 class TemplateSource(Protocol):

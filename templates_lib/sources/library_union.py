@@ -50,6 +50,7 @@ def union(base: Library, extra: Library) -> Library:
         entry_units_per_s=np.concatenate([base.entry_units_per_s, extra.entry_units_per_s]),
         engines=engines,
         template_engine=np.concatenate([base.template_engine, new_engine[extra.template_engine]]),
+        limits={**base.limits, **extra.limits},
     )
 
 

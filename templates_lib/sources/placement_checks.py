@@ -39,6 +39,7 @@ def check_unit(unit: UnitPlacement, nodes: Mapping[str, int]) -> UnitPlacement:
     for executor in unit.executors:
         _check_executor(executor, sum(nodes.values()))
     _check_slots(unit, nodes)
+    _check_pool(unit)
     return unit
 
 
@@ -87,6 +88,15 @@ def _check_executor(executor: Executor, nodes: int) -> None:
     ):
         if not is_right:
             raise PlacementError(problem, f"executor {executor.id!r}: {text}")
+
+
+def _check_pool(unit: UnitPlacement) -> None:
+    if unit.pool_bytes < 0:
+        raise PlacementError(PlacementProblem.SHARE, f"executors cannot share {unit.pool_bytes} bytes of KV cache")
+    for executor in unit.executors if unit.pool_bytes else ():
+        if len(executor.configs) != 1 or min((nodes.kv_blocks for _, _, nodes, _ in executor.placed()), default=0) < 1:
+            text = "who shares a KV cache is on one node, and may hold a block of it at least"
+            raise PlacementError(PlacementProblem.SHARE, f"executor {executor.id!r}: {text}")
 
 
 def _check_slots(unit: UnitPlacement, nodes: Mapping[str, int]) -> None:

@@ -19,11 +19,19 @@ from templates_lib.sources.pipeline_record import KIND as PIPELINE
 from templates_lib.sources.pipeline_record import VERSION as PIPELINE_VERSION
 from templates_lib.sources.placement_checks import PlacementError, PlacementProblem, check_unit
 from templates_lib.values.engine_set import UNKNOWN, engine_set
-from templates_lib.values.placement import ONLY, Executor, PipelinePlacement, Placement, Stage, UnitPlacement
+from templates_lib.values.placement import (
+    ONLY,
+    UNIT,
+    UNIT_VERSION,
+    Executor,
+    PipelinePlacement,
+    Placement,
+    Stage,
+    UnitPlacement,
+)
 from templates_lib.values.plan import PlannedInstance
 from templates_lib.values.template import ServingTemplate, Software
 
-UNIT = "unit"
 _UNSAID = Software("", "", "", "", "")
 """Of plans that were stored when they did not say it."""
 
@@ -63,7 +71,7 @@ class PlacementKind:
 
 PLACEMENT_KINDS: dict[str, PlacementKind] = {
     PIPELINE: PlacementKind(PIPELINE_VERSION, _pipeline),
-    UNIT: PlacementKind(1, _unit),
+    UNIT: PlacementKind(UNIT_VERSION, _unit),
     EXECUTOR: PlacementKind(GRAPH_VERSION, _components),
     CELL: PlacementKind(GRAPH_VERSION, _components),
 }

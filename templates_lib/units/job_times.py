@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, GpuPart, NodeStep, Parallel, StageCostModel
+from templates_lib.ports.cost_model import WHOLE_GPU, Floats, GpuPart, NodeStep, Parallel, StageCostModel
 from templates_lib.units.member import JobTimes
 from templates_lib.values.node_config import NodeConfig
 
@@ -40,7 +40,7 @@ class MemberJobs:
         A job waits for memory as long as half the bandwidth makes it slower.
         """
         batches = np.arange(1.0, largest_batch + 1)
-        prefill, decode = self._prefill(batches), self._decode(batches)
+        prefill, decode = self._prefill(batches, self.lengths.prompt), self._decode(batches)
         return JobTimes(
             prefill_s=self._seconds(prefill, GpuPart(prefill_share)),
             decode_s=self._seconds(decode, GpuPart(decode_share)),
@@ -48,8 +48,13 @@ class MemberJobs:
             prefill_reads=self._reads(prefill, prefill_share),
         )
 
-    def _prefill(self, batches: Floats) -> NodeStep:
-        none, prompt = np.zeros(()), self.lengths.prompt
+    def first_token_s(self, prompt: float) -> float:
+        """Seconds that a prompt of so many tokens takes alone on all of the processors; 0: the mean prompt."""
+        step = self._prefill(np.ones(1), prompt or self.lengths.prompt)
+        return float(self._seconds(step, WHOLE_GPU)[0])
+
+    def _prefill(self, batches: Floats, prompt: float) -> NodeStep:
+        none = np.zeros(())
         return NodeStep(np.array(float(self.model.layers)), batches * prompt, np.array((prompt - 1) / 2), none, none)
 
     def _decode(self, batches: Floats) -> NodeStep:

@@ -14,6 +14,8 @@ HAND_OFF_PIECES = 16
 them behind its first token."""
 
 
+UNIT, UNIT_VERSION = "unit", 2
+"""The kind of placements that are units as they are, and its newest form: in the first executors share no KV cache."""
 ONLY = "only"
 """The id of an executor that is alone in its unit."""
 
@@ -135,6 +137,9 @@ class UnitPlacement:
     """Executors on the nodes of one instance; a pipeline is the unit with one executor."""
 
     executors: tuple[Executor, ...]
+    pool_bytes: int = 0
+    """KV cache of the whole node, which its executors share: the blocks of each are then how many it may hold at most.
+    0: each has its own."""
 
     @property
     def slots(self) -> tuple[str, ...]:

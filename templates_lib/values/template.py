@@ -66,6 +66,8 @@ class Capacity:
     cost_model_fingerprint: str
     queueing: bool = False
     """True where the capacity allows for requests that wait for each other (`Slo.queueing`)."""
+    limits: tuple[Limit, ...] = ()
+    """What bounds its classes together, where it is a region: the only point then has the most of each class alone."""
 
 
 def template_id(

@@ -28,6 +28,7 @@ from control.explain import Explanation, explain_at_once
 from control.given_name import NAME_PATTERN
 from control.planning.proof import proof_text
 from control.planning.report import unmet_share
+from control.planning.shared_unit import SharedUnit, shared_unit
 from control.planning.step_time_lines import step_time_lines
 from control.planning.what_if import WhatIf
 from templates_lib.ports.plan_store import Baseline
@@ -61,7 +62,7 @@ class NewPlan(BaseModel):
     fleet: str | None = Field(default=None, pattern=NAME_PATTERN)
     spec: SpecDocument | None = Field(default=None, description="A draft, which is checked and not kept.")
     what_if: WhatIfBody | None = None
-    baselines: bool = Field(default=True, description="Compare with homogeneous fleets and Cauchy.")
+    baselines: bool = Field(default=True, description="Compare with the baselines.")
     project: str | None = Field(
         default=None,
         pattern=rf"^$|{NAME_PATTERN}",
@@ -119,6 +120,9 @@ class PlannedInstances(BaseModel):
     disk_gib: int = Field(description="Disk of each node, as it is charged; 0: none is.")
     engines: str = Field(description="Engines on its nodes, joined by +; empty: not kept.")
     placement: dict[str, Any] | None
+    unit: SharedUnit | None = Field(
+        default=None, description="Models that share its node, and what one unit does of each; null: none do."
+    )
 
 
 class Plan(PlanItem):
@@ -188,6 +192,8 @@ def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
     snapshot = plans.snapshot(found.snapshot_version)
     more: dict[str, Any] = msgspec.to_builtins(found)
     more |= _item(listed).model_dump() | {"demand": snapshot.demand, "unmet_share": unmet_share(found, snapshot)}
+    for entry, instance in zip(more["instances"], found.instances, strict=True):
+        entry["unit"] = shared_unit(instance)
     more["step_time_lines"] = list(step_time_lines(found.step_times))
     more["saving"] = saving_of(listed, more["unmet_share"])
     return Plan.model_validate(more)

@@ -25,6 +25,8 @@ class RandomSource:
     max_points: int = 2
     seed: int = 0
     engines: tuple[str, ...] = ("echo+torch", "vllm")
+    limits: int = 0
+    """Of each template with one point."""
     journal: Path | None = None
     built: list[str] = field(default_factory=list)
 
@@ -32,7 +34,7 @@ class RandomSource:
 
     @property
     def fingerprint(self) -> str:
-        content = repr((self.sizes, self.configs, self.class_ids, self.max_points, self.seed))
+        content = repr((self.sizes, self.configs, self.class_ids, self.max_points, self.seed, self.limits))
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
     @property
@@ -79,4 +81,9 @@ class RandomSource:
             entry_units_per_s=rng.uniform(0.1, 1e4, len(entry_point)),
             template_engine=rng.integers(0, len(self.engines), size, dtype=np.int16),
             records=tuple(msgspec.json.encode([unit, i]) + bytes(i % 7) for i in range(size)),
+            limits={
+                int(row): tuple(tuple(rng.uniform(0, 1, own).tolist()) for _ in range(self.limits))
+                for row, own in zip(point_template, classes, strict=True)
+                if self.limits and points[row] == 1
+            },
         )

@@ -12,7 +12,9 @@ from control.db.database import Database
 from control.db.errors import LibraryConflictError, NotStoredError
 from control.db.libraries import PostgresLibraries
 from control.planning.templates import build_library
+from templates_lib.ports.source import TemplateBatch
 from templates_lib.values.library import Library
+from templates_lib.values.template import Limit
 from tests.control.db.random_source import RandomSource
 
 
@@ -37,11 +39,22 @@ def expected(source: RandomSource, version: str) -> Library:
         entry_units_per_s=np.concatenate([b.entry_units_per_s for b in batches]),
         engines=source.engines,
         template_engine=np.concatenate([b.template_engine for b in batches]),
+        limits={name: limits for batch in batches for name, limits in named(source, batch).items()},
     )
 
 
+def named(source: RandomSource, batch: TemplateBatch) -> dict[str, tuple[Limit, ...]]:
+    """The limits of a batch by template and class."""
+    found = {}
+    for row, limits in batch.limits.items():
+        point = int(np.flatnonzero(batch.point_template == row)[0])
+        names = [source.class_ids[k] for k in batch.entry_class[batch.entry_point == point].tolist()]
+        found[batch.ids[row].decode()] = tuple(dict(zip(names, uses, strict=True)) for uses in limits)
+    return found
+
+
 def assert_equal(left: Library, right: Library) -> None:
-    for name in ("version", "cost_model_fingerprint", "configs", "classes", "engines"):
+    for name in ("version", "cost_model_fingerprint", "configs", "classes", "engines", "limits"):
         assert getattr(left, name) == getattr(right, name), name
     arrays = ("ids", "nodes", "point_template", "entry_point", "entry_class", "entry_units_per_s", "template_engine")
     for name in arrays:
@@ -55,13 +68,14 @@ def assert_equal(left: Library, right: Library) -> None:
     classes=st.integers(1, 3),
     max_points=st.integers(1, 3),
     seed=st.integers(0, 2**20),
+    limits=st.integers(0, 3),
 )
 def test_a_library_is_loaded_as_it_was_built(
-    database: Database, sizes: tuple[int, ...], configs: int, classes: int, max_points: int, seed: int
+    database: Database, sizes: tuple[int, ...], configs: int, classes: int, max_points: int, seed: int, limits: int
 ) -> None:
     names = tuple(f"G{i}:1/n10" for i in range(configs))
     class_ids = tuple(f"m{i}/decode" for i in range(classes))
-    source = RandomSource(sizes, names, class_ids, max_points, seed)
+    source = RandomSource(sizes, names, class_ids, max_points, seed, limits=limits)
     store = PostgresLibraries(database)
     version = build_library(source, store, ignore)
     assert_equal(store.load(version), expected(source, version))

@@ -1,0 +1,93 @@
+"""Templates of shared units for a fleet: their source, which units are made, and why a model is in none."""
+
+from collections.abc import Iterable, Iterator
+from math import comb
+
+from control.planning.cost_models import cost_models_of, evidence_of, gpus_of
+from control.planning.recipe import UnitRecipe
+from policies.shared_units.generation import SoldNode, UnitMarket, generate_units, neighbours
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.sources.unit_source import LEAST_MEMBERS, MOST_LISTED, NamedUnit, UnitSource
+from templates_lib.units.job_times import Lengths
+from templates_lib.units.unit_capacity import ServedMember
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Offer
+from templates_lib.values.work import Demand, Phase
+
+UNLIMITED = 1_000
+"""Nodes of an offer whose stock nobody knows, for the prices of units."""
+MOST_PRICED = 4_000
+"""Units that are made because prices ask for them, and their neighbours."""
+
+
+def unit_source(recipe: UnitRecipe) -> UnitSource:
+    """Raises ValueError for a GPU that nobody knows."""
+    members = [_member(served) for served in recipe.served]
+    (times,) = cost_models_of(recipe).values()
+    return UnitSource(members, recipe.nodes, gpus_of(recipe), times, most_members=recipe.most_members, also=recipe.also)
+
+
+def _member(served: ServedModel) -> ServedMember:
+    shape, model = served.shape, served.model
+    longest = int((shape.prompt_tokens.astype("int64") + shape.output_tokens).max())
+    prompt = shape.prompt_percentile(served.slo.percentile)
+    return ServedMember(
+        served.name,
+        model,
+        Lengths(*shape.mean_tokens),
+        min(longest, model.max_context_tokens or longest),
+        served.slo.first_token_ms(prompt) / 1e3,
+        served.slo_ms(Phase.DECODE) / 1e3,
+        prompt,
+        shape.id,
+    )
+
+
+def unit_evidence(recipe: UnitRecipe) -> str:
+    return f"{evidence_of(recipe)} for shared units"
+
+
+def unit_unservable(recipe: UnitRecipe, library: Library) -> Iterator[str]:
+    """A line for each model that only shares and is in no unit of `library`."""
+    several = {name for components, _ in library.kinds()[0] if len(components) > 1 for name in components}
+    for name in sorted(recipe.only - several):
+        yield (
+            f"{name}: `share: only`, and there is no unit of it: no node on offer has room for it beside another model "
+            "of the fleet, within the objectives of both; set `share: auto`, or offer larger nodes"
+        )
+
+
+def priced_units(
+    recipe: UnitRecipe, offers: Iterable[Offer], demand: Iterable[Demand], cap: float
+) -> tuple[NamedUnit, ...]:
+    """Return units that the prices of a relaxation ask for, and their neighbours, where a node has more units than are
+    listed; `cap`: share of their capacity that plans use."""
+    models, sizes = len(recipe.served), range(LEAST_MEMBERS, recipe.most_members + 1)
+    if sum(comb(models, size) for size in sizes) <= MOST_LISTED:
+        return ()  # whatever fits
+    source = unit_source(recipe)
+    market = _market(recipe, source, offers, demand, cap)
+    if not market.requests_per_s or not market.sold or all(map(source.has_all, recipe.nodes)):
+        return ()
+    found = [unit for unit in generate_units(market).units if len(unit.members) >= LEAST_MEMBERS]
+    every = {(unit.node.id, unit.members): None for unit in (*found, *neighbours(market, found))}
+    named = [NamedUnit(*key) for key in every if LEAST_MEMBERS <= len(key[1]) <= recipe.most_members]
+    return tuple(named[:MOST_PRICED])
+
+
+def _market(
+    recipe: UnitRecipe, source: UnitSource, offers: Iterable[Offer], demand: Iterable[Demand], cap: float
+) -> UnitMarket:
+    """What units may be made of, each node at the price of its cheapest offer."""
+    by_id = {node.id: node for node in recipe.nodes}
+    cheapest: dict[str, Offer] = {}
+    for offer in (each for each in offers if each.node_config in by_id and each.available_count != 0):
+        known = cheapest.get(offer.node_config, offer)
+        cheapest[offer.node_config] = offer if offer.usd_per_hour < known.usd_per_hour else known
+    sold = (
+        SoldNode(by_id[name], o.usd_per_hour, UNLIMITED if o.available_count is None else o.available_count)
+        for name, o in sorted(cheapest.items())
+    )
+    uses = {name: use for node in recipe.nodes for name, use in source.uses(node).items()}
+    rates = {d.app: d.requests_per_s / cap for d in demand if d.app in source.members and d.requests_per_s > 0}
+    return UnitMarket(tuple(sold), uses, gpus_of(recipe), rates)
