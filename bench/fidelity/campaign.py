@@ -19,8 +19,8 @@ MODEL, DTYPE = "smollm2-135m-instruct", "fp32"
 LOADS = (0.3, 0.6, 0.9)
 PASSES = (0, 1)
 SECONDS = 18.0
-"""Of arrivals at the highest load. Lower ones get longer, so that as many requests are seen at each: of two dozen, it is
-chance whether the two real runs part ways, and the floor with it."""
+"""Of arrivals at the highest load. Lower ones get longer, so that as many requests are seen at each: of two dozen, it
+is chance whether the two real runs part ways, and the floor with it."""
 _PLACES = {shape: number for number, shape in enumerate(SHAPES)}
 
 

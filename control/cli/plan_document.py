@@ -12,8 +12,8 @@ from templates_lib.values.plan import PlannedInstance
 
 def plan_document(report: PlanReport) -> dict[str, Any]:
     """All of `Plan`, so that `medley check` reads it back, with `tokens_per_s` and `stages` for each instance (of an
-    any-to-any model `executors`, of models that share nodes `unit`), the baselines, the demand and what the figures rest
-    on. Rates and prices of an instance are of all its `count` copies, rates in `unit` of one.
+    any-to-any model `executors`, of models that share nodes `unit`), the baselines, the demand and what the figures
+    rest on. Rates and prices of an instance are of all its `count` copies, rates in `unit` of one.
     """
     plan, snapshot = report.plan, report.snapshot
     document: dict[str, Any] = {"kind": "medley/plan", "name": report.name, "mode": snapshot.settings.mode.value}
