@@ -16,6 +16,7 @@ _STAGES = 2
 _PER_GROUP = 16
 _ALONE_STEPS = 600
 _FULL_STEPS = 250
+_PROMPTS, _PROMPT_TOKENS, _PAUSE_S = 60, 64, 0.05
 _WAIT_S = 6.0
 """Processor time of a process is counted in hundredths of a second."""
 
@@ -45,22 +46,25 @@ class _TimedRun:
 
 def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) -> PipelineCost:
     with idle_pipeline(_STAGES, _PER_GROUP, hidden_size, dtype, folder) as pipeline:
-        alone, full, waiting = asyncio.run(_runs(pipeline))
+        alone, full, prompts, waiting = asyncio.run(_runs(pipeline))
     per_step = [run.use.node_cpu_s / run.steps for run in (alone, full)]
     request = max(0.0, (per_step[1] - per_step[0]) / (full.requests - alone.requests))
+    waiting_cores = waiting.node_cpu_s / waiting.wall_s
+    prompt = (prompts.node_cpu_s - waiting_cores * prompts.wall_s) / _PROMPTS - per_step[0]
     wait = (alone.use.wall_s - alone.use.scheduler_cpu_s - alone.use.workers_cpu_s) / alone.steps / _STAGES
     return PipelineCost(
         step_cpu_s=max(0.0, per_step[0] - request * alone.requests),
         # A stage in the middle takes and sends each row.
         row_cpu_s=2 * edge_cpu_s_per_byte(hidden_size, dtype) * hidden_size * dtype.itemsize,
         request_cpu_s=request,
+        prompt_cpu_s=max(0.0, prompt),
         hop_wait_s=max(0.0, wait),
-        waiting_cores=waiting.node_cpu_s / waiting.wall_s,
+        waiting_cores=waiting_cores,
     )
 
 
-async def _runs(pipeline: IdlePipeline) -> tuple[_TimedRun, _TimedRun, _Use]:
-    """Run with one request, with as many as there is room for, and with none."""
+async def _runs(pipeline: IdlePipeline) -> tuple[_TimedRun, _TimedRun, _Use, _Use]:
+    """Run with one request, with as many as there is room for, with one prompt after the other, and with none."""
     client = IdleClient(pipeline)
     await client.wait_up()
 
@@ -69,8 +73,13 @@ async def _runs(pipeline: IdlePipeline) -> tuple[_TimedRun, _TimedRun, _Use]:
         groups = min(requests, _STAGES)
         return _TimedRun(groups * tokens, requests // groups, use)
 
+    async def prompts() -> None:
+        for _ in range(_PROMPTS):
+            await client.run(1, _PROMPT_TOKENS, tokens=1)
+            await asyncio.sleep(_PAUSE_S)
+
     await run(1, 50)  # warms up
-    runs = await run(1, _ALONE_STEPS), await run(_STAGES * _PER_GROUP, _FULL_STEPS)
+    runs = await run(1, _ALONE_STEPS), await run(_STAGES * _PER_GROUP, _FULL_STEPS), await _use(pipeline, prompts())
     waiting = await _use(pipeline, asyncio.sleep(_WAIT_S))
     client.close()
     return *runs, waiting

@@ -51,7 +51,7 @@ _MANY_LAYERS = (
     _prompt(16), _prompt(48), _prompt(128), _prompt(256), _prompt(64, before=704), _prompt(64, prompts=3),
     _prompt(112, prompts=5), _prompt(128, prompts=8),
     _prompt(96, held_out=True), _prompt(192, before=128, held_out=True), _prompt(120, prompts=6, held_out=True),
-    Point(1, 64, 0, 8, 127, held_out=True),
+    Point(1, 64, 0, 8, 127), Point(1, 112, 0, 4, 255, held_out=True),
 )  # fmt: skip
 _FEW_LAYERS = (
     _decode(1, 127), _decode(8, 127), _decode(32, 95), _prompt(64), _prompt(192), _prompt(112, prompts=14),
@@ -68,7 +68,7 @@ _MANY_LAYERS_GPU = (
     _prompt(64), _prompt(256), _prompt(512), _prompt(1024), _prompt(2048), _prompt(256, before=3840),
     _prompt(128, prompts=3), _prompt(512, prompts=4), _prompt(1024, prompts=8),
     _prompt(384, held_out=True), _prompt(768, before=1024, held_out=True), _prompt(300, prompts=6, held_out=True),
-    Point(1, 512, 0, 32, 1023, held_out=True),
+    Point(1, 512, 0, 32, 1023), Point(1, 256, 0, 16, 511, held_out=True),
 )  # fmt: skip
 _FEW_LAYERS_GPU = (
     _decode(1, 127), _decode(32, 511), _decode(128, 511), _prompt(256), _prompt(2048), _prompt(1024, prompts=8),

@@ -14,7 +14,7 @@ from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
 from templates_lib.values.profile_row import ProfileRow
 
-FORMAT = "medley/profile/v6"
+FORMAT = "medley/profile/v7"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,8 @@ class MeasuredCostModel:
         engine = sum((profile.step_terms_s.get(name, 0.0) * terms[name] for name in terms), np.zeros(()))
         cost, rows = profile.pipeline, step.prompt_tokens + step.decode_requests
         beside = cost.step_cpu_s + cost.row_cpu_s * rows + cost.request_cpu_s * step.decode_requests
+        # Of the prompts of a step one, as a rule; caches are warm for more.
+        beside = beside + cost.prompt_cpu_s * np.minimum(step.prompt_tokens, 1.0)
         free = _free_cores(profile)
         computing = engine * (profile.cpu_cores / free) / (part.compute * part.bandwidth)
         return np.asarray(computing + beside / min(1.0, free))

@@ -15,6 +15,9 @@ class PipelineCost:
     """Processor seconds of a worker for each row of activations that it gets and sends."""
     request_cpu_s: float
     """Processor seconds of the scheduler for each token that it passes on."""
+    prompt_cpu_s: float
+    """Processor seconds of a worker and of the scheduler for a request that comes, beside those of its step: what they
+    do about it they have not done for a while, and caches are cold."""
     hop_wait_s: float
     """Seconds from one stage's result to the next stage's start."""
     waiting_cores: float

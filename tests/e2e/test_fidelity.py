@@ -42,7 +42,7 @@ def profile(machine: LocalMachine) -> NodeProfile:
         cpu_cores=machine.cpu_cores,
         step_terms_s={name: seconds / machine.cpu_cores for name, seconds in CPU_S.items()},
         errors=ProfileErrors(0, 0.0, 0.0),
-        pipeline=PipelineCost(1.5e-3, 8e-6, 0.0, 1e-3, 0.01),
+        pipeline=PipelineCost(1.5e-3, 8e-6, 0.0, 1e-3, 1e-3, 0.01),
         hand_off=HandOffCost(2e-9, 1e-9),
     )
 

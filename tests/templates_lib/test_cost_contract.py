@@ -42,7 +42,7 @@ FIELDS = ("layers", "prompt_tokens", "prompt_context", "decode_requests", "decod
 def profiled(engine: str) -> MeasuredCostModel:
     """Every model is measured on one GPU of each kind."""
     seconds = dict.fromkeys(step_terms(NodeStep(*[np.array(1.0)] * 5), head=True), 1e-4)
-    pipeline = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.02)
+    pipeline = PipelineCost(1e-3, 1e-6, 1e-5, 5e-4, 1e-4, 0.02)
     profiles = [
         NodeProfile(
             "s", "2026-11-26", "a machine", engine, model.id, model.dtype, f"{gpu}:1", cpu_cores=2.0,

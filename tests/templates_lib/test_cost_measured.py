@@ -23,11 +23,11 @@ from templates_lib.values.profile_row import ProfileRow
 MODEL = load_models()["smollm2-135m-instruct"]
 NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")
 STEP = NodeStep(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
-PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.02)
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 5e-4, 1e-4, 0.02)
 HAND_OFF = HandOffCost(send_cpu_s_per_byte=2e-9, take_cpu_s_per_byte=5e-10)
 TRUE_S = {
     "step": 1e-3, "token": 2e-6, "layer": 2e-3, "layer_few_rows": 1e-3, "layer_row": 3e-4,
-    "layer_wide_row": 5e-5,
+    "layer_wide_row": 5e-5, "layer_mixed": 2e-4,
     "layer_prompt_attention": 1e-7, "layer_request": 1e-5, "layer_decode_attention": 5e-7,
     "head": 8e-3, "head_few_rows": 6e-3, "head_row": 1e-3,
 }  # fmt: skip
@@ -109,7 +109,7 @@ def test_a_profile_beats_the_estimate_and_nothing_else_changes() -> None:
     estimate = estimated_cost_model(load_gpus(), "torch")
     model = MeasuredCostModel("torch", [profile(TRUE_S), profile(TRUE_S, engine="vllm", config=OTHER.id)], estimate)
     measured = model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=True)
-    beside = (1e-3 + 1e-6 * 38 + 1e-5 * 8) / 0.48
+    beside = (1e-3 + 1e-6 * 38 + 1e-5 * 8 + 5e-4) / 0.48
     engine = sum(TRUE_S[n] * v for n, v in step_terms(STEP, head=True).items()) * 0.5 / 0.48
     assert measured == pytest.approx(engine + beside)
     assert model.hop_seconds(MODEL, NODE, np.ones(3)).tolist() == [1e-4] * 3

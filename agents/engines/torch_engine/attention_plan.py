@@ -15,13 +15,10 @@ from agents.engines.torch_engine.kv_cache import KvCache
 from agents.engines.torch_engine.kv_tables import KvTables
 from agents.engines.torch_engine.paged_plan import PagedPlan, paged_plans, single_tiles
 from agents.engines.torch_engine.triton_support import runs_triton
+from templates_lib.cost.prompt_tiles import TILE_QUERIES
 
 _GATHERED_BYTES = 2 << 20
 """On a CPU, keys and values of as many bytes are attended to while they are in its caches, before more are gathered."""
-_TILE_QUERIES = 128
-"""On a CPU, queries of a prompt that attend together, to the keys up to the last of them: what is masked away is
-computed too. With all of a prompt together, a step of 512 tokens of one takes a tenth longer; 64 are too few for a
-product."""
 
 
 class AttentionPlan(Protocol):
@@ -103,7 +100,7 @@ def _members(cache: KvCache, batch: StepBatch, group: int) -> Iterator[list[_Mem
 
 
 def _tiles(cache: KvCache, batch: StepBatch) -> Iterator[StepRequest]:
-    most = _TILE_QUERIES if cache.keys.device.type == "cpu" else sys.maxsize
+    most = TILE_QUERIES if cache.keys.device.type == "cpu" else sys.maxsize
     for request in batch.requests:
         for done in range(0, request.tokens, most):
             yield StepRequest(request.id, request.position + done, min(most, request.tokens - done))

@@ -62,7 +62,7 @@ def test_profiles_of_this_machine_stand_beside_the_estimate(tmp_path: Path, monk
     terms = dict.fromkeys(step_terms(NodeStep(*[np.array(1.0)] * 5), head=True), 1e-3)
     profile = NodeProfile(
         "abc", "2026-11-21", "a machine", "torch", "smollm2-135m-instruct", "fp32", local_config(machine).id, 0.2,
-        terms, ProfileErrors(5, 0.05, 0.2), PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.01),
+        terms, ProfileErrors(5, 0.05, 0.2), PipelineCost(1e-3, 1e-6, 1e-5, 5e-4, 1e-4, 0.01),
         HandOffCost(1e-9, 1e-9),
     )  # fmt: skip
     stored = StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())

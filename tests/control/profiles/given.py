@@ -25,7 +25,7 @@ def stored(machine: LocalMachine, model: ModelSpec) -> StoredProfile:
     profile = NodeProfile(
         subject.fingerprint, "2026-11-21", subject.machine, "torch", model.id, model.dtype, local_config(machine).id,
         machine.cpu_cores, {name: seconds / machine.cpu_cores for name, seconds in CORE_S.items()},
-        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 3e-4, 0.01),
+        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 5e-4, 3e-4, 0.01),
         HandOffCost(1e-9, 5e-10),
     )  # fmt: skip
     return StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())

@@ -40,7 +40,7 @@ NOW = "2026-11-21T18:00:00+00:00"
 SANE = 0.6
 """Of the held-out steps, the median error may not exceed this on a machine that does other things too."""
 
-PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 0.01)
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 5e-4, 1e-4, 0.01)
 
 
 def quiet(what: str, done: int, total: int) -> None:

@@ -71,7 +71,7 @@ def test_tables_of_a_measured_profile_are_right() -> None:
         0.5,
         {name: 1e-4 / (1 + place) ** 2 for place, name in enumerate(terms)},
         ProfileErrors(10, 0.01, 0.02),
-        PipelineCost(1e-3, 1e-5, 2e-5, 1e-3, 0.01),
+        PipelineCost(1e-3, 1e-5, 2e-5, 5e-4, 1e-3, 0.01),
         HandOffCost(1e-9, 1e-9),
     )
     measured = MeasuredCostModel("vllm", [profile], ESTIMATED)
