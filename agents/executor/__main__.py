@@ -73,8 +73,9 @@ def _load(arguments: argparse.Namespace, components: tuple[str, ...]) -> Encoder
     dtype, device = _DTYPES[arguments.dtype], arguments.device
     left = None if arguments.memory_mib is None else arguments.memory_mib << 20
     engines = {}
-    for name in components:
-        limits = replace(Limits(), memory_bytes=left, **_most_units(name, arguments.together))
+    for number, name in enumerate(components):
+        own = None if left is None else left // (len(components) - number)
+        limits = replace(Limits(), memory_bytes=own, takes_fewer=True, **_most_units(name, arguments.together))
         engines[name] = load_torch_encoder(checkpoint, name, dtype, device, limits)
         left = None if left is None else left - engines[name].facts.most_memory_bytes
     return Encoders(engines, arguments.sidecar, f"{arguments.instance.stem}-{os.getpid()}")

@@ -126,6 +126,8 @@ class Work(Struct, frozen=True, array_like=True, tag="unit_work"):
     runs: Annotated[tuple[Run, ...], Meta(max_length=MAX_EXECUTORS)] = ()
     drain: bool = False
     """Finish the requests that are held, take no new ones."""
+    slab_mib: Count = 0
+    """Shared memory for tensors of its executors; 0: the node's own choice."""
 
     @property
     def of_one(self) -> "WorkOfOne | None":

@@ -94,7 +94,7 @@ def main() -> None:
             device=given.device,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),
-            slab_mib=int(os.environ.get("MEDLEY_NODE_SLAB_MIB", "256")),
+            slab_mib=int(os.environ.get("MEDLEY_NODE_SLAB_MIB", "0")),
             cloud=os.environ.get("MEDLEY_CLOUD", ""),
             metadata=os.environ.get("MEDLEY_METADATA_URL", ADDRESS),
             pythons=engine_pythons(os.environ),

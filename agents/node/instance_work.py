@@ -56,7 +56,7 @@ class InstanceWork:
         if self._failure:
             return
         if any(run.whole is not None and run.whole.components for run in work.runs):
-            await self._follow_sidecar()
+            await self._follow_sidecar(work.slab_mib)
         await asyncio.gather(*(self._follow(run, work.drain) for run in work.runs))
 
     async def stop(self) -> None:
@@ -97,7 +97,7 @@ class InstanceWork:
                 if running.is_behind(run):  # the hub tells of no change twice
                     self._wait(run.executor, self._settings.report_s)
 
-    async def _follow_sidecar(self) -> None:
+    async def _follow_sidecar(self, slab_mib: int) -> None:
         """Executors go on while it is away: what is asked of them then fails, and is asked again."""
         life = self._lives.setdefault(SIDECAR, ExecutorLife(restarts=True))
         if self._sidecar is not None and life.step(time.monotonic()) is Step.END:
@@ -108,7 +108,7 @@ class InstanceWork:
                 self._wait(SIDECAR, life.due_s - time.monotonic())
             case Step.START:
                 life.started()
-                self._sidecar = SidecarWork(self._sidecar_name, self._settings, self._lose_sidecar)
+                self._sidecar = SidecarWork(self._sidecar_name, self._settings, self._lose_sidecar, slab_mib)
                 await self._sidecar.start()
 
     def _lose_sidecar(self, reason: str) -> None:

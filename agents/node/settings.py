@@ -29,8 +29,8 @@ class NodeSettings:
     """Of an engine on a CPU."""
     pace: float = 1.0
     """Share of the time that an engine may compute, where nobody else enforces it."""
-    slab_mib: int = 256
-    """Shared memory for tensors of executors of components, where it runs any."""
+    slab_mib: int = 0
+    """Shared memory for tensors of executors of components, where it runs any; 0: what its work asks for."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Of the environments of engines that have one of their own; an engine that is not named is not there."""
     cloud: str = ""

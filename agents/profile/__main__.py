@@ -1,10 +1,11 @@
 """`python -m agents.profile`: measures the node that it runs on, and writes lines of JSON: a `Header`, and then
-`ProfileBlock`s of the steps of the engine and one `HandOffCost`, or one `PipelineCost`."""
+`ProfileBlock`s of the steps of the engine and one `HandOffCost`, `UnitBlock`s of an encoder, or one `PipelineCost`."""
 
 import argparse
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -18,6 +19,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.loading import load_stage_engine
 from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
+from agents.engines.torch_components.engine import load_torch_encoder
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_part import decoder_part
@@ -26,7 +28,9 @@ from agents.profile.hand_off_cost import beside, measure_hand_off_cost
 from agents.profile.measure import BLOCKS, kv_blocks, measured
 from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
+from agents.profile.unit_times import measured_units
 from agents.transfer.errors import LinkLostError
+from agents.weights.checkpoint import Checkpoint
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 from templates_lib.models.hub_weights import fetch_layers, is_on_hub
@@ -49,6 +53,13 @@ def _arguments() -> argparse.Namespace:
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
     engine.add_argument("--company-s", type=float, default=0.0, help="go on for as long, beside nodes still measured")
+    unit = what.add_parser("component", help="units of an encoder of an any-to-any model")
+    unit.add_argument("--weights", required=True, help="hf:ORG/NAME, package:NAME or path:PATH")
+    unit.add_argument("--component", required=True, help="its name in the model's graph")
+    unit.add_argument("--rows", type=int, action="append", required=True, help="that come of a unit (repeat)")
+    unit.add_argument("--device", type=torch.device, default=torch.device("cpu"), help="cpu, or cuda:0")
+    unit.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
+    unit.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
     pipeline = what.add_parser("pipeline", help="what scheduler, workers and edges cost beside computing")
     pipeline.add_argument("--hidden-size", type=int, required=True)
     return parser.parse_args()
@@ -56,8 +67,7 @@ def _arguments() -> argparse.Namespace:
 
 def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     torch.set_num_threads(arguments.threads)
-    place = arguments.weights
-    checkpoint = decoder_part(open_checkpoint(fetch_layers(place) if is_on_hub(place) else weights_path(place)))
+    checkpoint = decoder_part(_checkpoint(arguments.weights))
     config = decoder_config(checkpoint.config)
     one = memory_need(checkpoint, config, LayerRange(0, 1, first=False, last=False), _DTYPES[arguments.dtype])
     device = arguments.device
@@ -85,10 +95,27 @@ def _keep_company(engine: StageEngine, points: tuple[Point, ...], device: torch.
                 return
 
 
+def _component(arguments: argparse.Namespace, out: BinaryIO) -> None:
+    torch.set_num_threads(arguments.threads)
+    dtype, sizes, pace = _DTYPES[arguments.dtype], sorted(set(arguments.rows)), arguments.pace
+    engine = load_torch_encoder(_checkpoint(arguments.weights), arguments.component, dtype, arguments.device)
+    _write(out, Header(BLOCKS * len(sizes)))
+    for block in measured_units(engine, sizes):
+        _write(out, replace(block, seconds=block.seconds / pace))  # who serves idles so much behind each batch
+    engine.close()
+
+
+def _checkpoint(place: str) -> Checkpoint:
+    return open_checkpoint(fetch_layers(place) if is_on_hub(place) else weights_path(place))
+
+
 def _pipeline(arguments: argparse.Namespace, out: BinaryIO) -> None:
     _write(out, Header(1))
     with TemporaryDirectory(dir=arguments.out.parent) as folder:
         _write(out, measure_pipeline_cost(arguments.hidden_size, _DTYPES[arguments.dtype], Path(folder)))
+
+
+_MEASURES = {"engine": _engine, "component": _component, "pipeline": _pipeline}
 
 
 def _write(out: BinaryIO, line: object) -> None:
@@ -100,7 +127,7 @@ def _main() -> int:
     arguments = _arguments()
     try:
         with arguments.out.open("wb") as out:
-            (_engine if arguments.what == "engine" else _pipeline)(arguments, out)
+            _MEASURES[arguments.what](arguments, out)
     except (EngineError, LinkLostError, NoWeightsError, WeightsError, OSError, ValueError) as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1

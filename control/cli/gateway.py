@@ -24,8 +24,12 @@ def gateway(
         typer.Option(help="This machine's address, by which nodes of encoders pull pictures and sounds from it."),
     ] = "127.0.0.1",
     preprocessor_slab_mib: Annotated[
-        int, typer.Option(min=8, help="Shared memory for pictures and sounds that are not pulled yet.")
-    ] = 256,
+        int | None,
+        typer.Option(
+            min=8,
+            help="Shared memory for pictures and sounds that are not pulled yet; default: by the models served.",
+        ),
+    ] = None,
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
 ) -> None:
@@ -48,6 +52,6 @@ def gateway(
     settings = GatewaySettings(
         image_hosts=tuple(image_host or ()),
         preprocessor_interface=preprocessor_interface,
-        preprocessor_slab_mib=preprocessor_slab_mib,
+        preprocessor_slab_mib=preprocessor_slab_mib or 0,
     )
     run(host, port, own.table, own.gateway_key, settings, tls)

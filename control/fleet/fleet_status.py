@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from control.fleet.instance_view import InstanceView
-from control.fleet.latency import GatewayFigures
+from control.fleet.latency import GatewayFigures, figures_together
+from templates_lib.apps.app import serving_id
 from templates_lib.values.plan import Plan
 from templates_lib.values.work import Unit, WorkClass
 
@@ -73,8 +74,17 @@ def fleet_status(
         plan.id,
         plan.usd_per_hour,
         plan.unmet,
-        tuple(_model_status(model, plan, classes, views, figures.get(model), demand) for model in models),
+        tuple(
+            _model_status(model, plan, classes, views, _figures_of(model, plan, figures), demand) for model in models
+        ),
     )
+
+
+def _figures_of(model: str, plan: Plan, figures: Mapping[str, GatewayFigures]) -> GatewayFigures | None:
+    """Figures of a model, or of all request types of an app: gateways have one model for each."""
+    routes = (flow.route.split("/") for flow in plan.flows if flow.route.startswith(f"{model}/"))
+    names = {model, *(serving_id(model, route[1]) for route in routes)}
+    return figures_together(figures[name] for name in sorted(names & figures.keys()))
 
 
 def _model_status(
@@ -86,7 +96,7 @@ def _model_status(
     demand: Mapping[str, float],
 ) -> ModelStatus:
     own = {c.id: c for c in classes if c.component == model}
-    slo = {c.unit: c.slo_share_ms for c in own.values()}
+    slo = {c.unit: c.slo_share_ms for c in own.values() if c.slo_share_ms > 0}  # objectives of apps are of their types
     planned = {name for i in plan.instances if i.model == model for name in i.units_per_s}
     legs = tuple(
         _leg_status(model, name, own[name].unit if name in own else "", plan, views, demand)
@@ -118,7 +128,7 @@ def _leg_status(
     own = [v for v in views if v.model == model and v.template in ids]
     ready = [v for v in own if v.state == "ready"]
     return LegStatus(
-        name.rpartition("/")[2],
+        name.partition("/")[2],
         sum(i.count for i in planned),
         len(ready),
         sum(v.running for v in own),

@@ -8,6 +8,7 @@ from control.gateway.published_app import ServedApp, TaskCode
 from policies.routing import BY_ID
 from templates_lib.apps.app import serving_id
 from templates_lib.apps.app_work import AppWork
+from templates_lib.apps.graph_app import GraphApp
 from templates_lib.apps.task_choices import task_choices
 from templates_lib.graphs.component import Component, DecoderSpec, Modality
 from templates_lib.graphs.request_type import GraphRequestType
@@ -21,7 +22,7 @@ def graph_models(
     routes, classes = work.routes(), {each.id: each for each in work.classes}
     found: dict[str, GatewayModel] = {}
     for kind in work.app.types:
-        writer = _writer(work, kind)
+        writer = _writer(work.app, kind)
         if writer is None:
             continue
         own = tuple(route for route in routes if route.request_type == kind.name)
@@ -46,16 +47,20 @@ def graph_models(
 def served_app(work: AppWork, task: TaskCode) -> ServedApp:
     """Return how gateways run its task, on the routes of `graph_models`."""
     app = work.app
-    types = {kind.name: serving_id(app.name, kind.name) for kind in app.types if _writer(work, kind) is not None}
     roles: Mapping[str, tuple[str, ...]] = {
         work.class_id(role): role.components for route in work.play.routes for role in route.roles
     }
-    return ServedApp(app.name, task, types, roles, task_choices(app, work.play.routes))
+    return ServedApp(app.name, task, served_types(app), roles, task_choices(app, work.play.routes))
 
 
-def _writer(work: AppWork, kind: GraphRequestType) -> Component | None:
+def served_types(app: GraphApp) -> dict[str, str]:
+    """Request type → the model of the table that serves it, of those that gateways serve."""
+    return {kind.name: serving_id(app.name, kind.name) for kind in app.types if _writer(app, kind) is not None}
+
+
+def _writer(app: GraphApp, kind: GraphRequestType) -> Component | None:
     """The component whose text answers requests of a type; None: they are answered with something else."""
     if not kind.name.endswith(f"-to-{Modality.TEXT}"):
         return None
-    own = (each for each in work.app.graph.components if each.name in kind.components)
+    own = (each for each in app.graph.components if each.name in kind.components)
     return next((each for each in own if each.answers is Modality.TEXT), None)

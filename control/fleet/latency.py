@@ -1,7 +1,7 @@
 """Percentiles from the histograms that gateways publish in Prometheus' text format."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -51,6 +51,33 @@ class GatewayFigures:
     late_refusals: float
     judged: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """(work class, objective) → answers, and those of them that kept it."""
+
+
+def figures_together(parts: Iterable[GatewayFigures]) -> GatewayFigures | None:
+    """Return the figures of models that clients know as one, such as the request types of an app; None: there are
+    none."""
+    listed = list(parts)
+    if not listed:
+        return None
+    judged: dict[tuple[str, str], tuple[float, float]] = {}
+    for key, (answers, kept) in (item for each in listed for item in each.judged.items()):
+        before = judged.get(key, (0.0, 0.0))
+        judged[key] = before[0] + answers, before[1] + kept
+    return GatewayFigures(
+        _summed([each.ttft_s for each in listed]),
+        _summed([each.tpot_s for each in listed]),
+        sum(each.prompt_tokens for each in listed),
+        sum(each.output_tokens for each in listed),
+        sum(each.resumptions for each in listed),
+        sum(each.late_refusals for each in listed),
+        judged,
+    )
+
+
+def _summed(parts: Sequence[Histogram]) -> Histogram:
+    """All of a gateway's have the same bounds, or none yet."""
+    there = [each for each in parts if each.bounds] or [parts[0]]
+    return Histogram(there[0].bounds, tuple(map(sum, zip(*(each.counts for each in there), strict=True))))
 
 
 def gateway_figures(text: str) -> dict[str, GatewayFigures]:

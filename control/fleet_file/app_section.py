@@ -5,11 +5,13 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.demand_section import DemandSection
-from control.fleet_file.model_section import LEAST_PROMISE, MOST_PROMISE
+from control.fleet_file.model_section import LEAST_PROMISE, MOST_PROMISE, WEIGHTS
 from control.fleet_file.numbers import Number, Positive
+from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, SpecSection, check_different, is_path, is_task_file, known, names_of
 from templates_lib.graphs.objective import TypeObjective
 from templates_lib.graphs.request_type import MIX_TOLERANCE, Lengths
+from templates_lib.values.engines import graph_engines
 
 TYPICAL = Lengths()
 
@@ -96,6 +98,8 @@ class RequestTypeSection(SpecSection):
 
 
 class AppSection(SpecSection):
+    """An any-to-any model. With `weights` it is run; without, it is planned to look at."""
+
     name: Name
     """Name for clients, unique among models and apps."""
     graph: str | None = None
@@ -109,9 +113,16 @@ class AppSection(SpecSection):
     """Types of requests, whose shares add up to 1."""
     demand: DemandSection
     """A fixed rate (`requests_per_s`) or that of a `trace`, of all types together."""
+    weights: Annotated[str, Field(pattern=WEIGHTS, max_length=256)] | None = None
+    """Checkpoint of the whole model: `hf:ORG/NAME@REVISION` on the hub, or `package:NAME` (`package:NAME/FOLDER`) where
+    nodes find it; in a spec file also `path:PATH`, relative to the file. Default: none, and the app is planned to look
+    at, and not started."""
+    engine: Annotated[str, RegisteredName(graph_engines)] | None = None
+    """Engine that computes its components, each in executors of its own. Default: `components`, where there are
+    `weights`."""
     together: list[str] = Field(default=[])
-    """With `graph`: sets of components that one executor may run, each joined by `+` (`vision+language`). Default:
-    every run of neighbours, from one to all."""
+    """With `graph`, without `weights`: sets of components that one executor may run, each joined by `+`
+    (`vision+language`). Default: every run of neighbours, from one to all."""
 
     @field_validator("graph")
     @classmethod
@@ -138,6 +149,10 @@ class AppSection(SpecSection):
             raise ValueError("an app is of a graph or of a task: give one of both")
         if self.task is not None and self.together:
             raise ValueError("together is for a graph; a task says what runs together: remove one of both")
+        if self.weights is None and self.engine is not None:
+            raise ValueError(f"engine {self.engine} computes by weights: say where they are (`weights`)")
+        if self.weights is not None and self.together:
+            raise ValueError("together is to look at: engines compute each component by itself; remove it or weights")
         return self
 
     @model_validator(mode="after")

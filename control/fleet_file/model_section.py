@@ -18,6 +18,8 @@ from templates_lib.values.work import Phase
 Read = TypeVar("Read")
 LEAST_PROMISE, MOST_PROMISE = 50, 99.9
 """Percent of all requests that a plan can promise."""
+WEIGHTS = r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$"
+"""Places of weights, as specs name them."""
 
 
 class KeepSection(SpecSection):
@@ -118,7 +120,7 @@ class ModelSection(SpecSection):
     prefix_cache: Annotated[bool, Field(strict=True)] = True
     """Begin a prompt with the KV blocks of those before it that began alike: turns of a chat, a system prompt. Plans do
     not count on it. Changes take effect with the next instances that start."""
-    weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
+    weights: Annotated[str, Field(pattern=WEIGHTS, max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
     relative to the file. Default: where the model says."""
 

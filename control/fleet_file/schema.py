@@ -14,6 +14,7 @@ from control.fleet_file.network_section import NetworkSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import FilePath, Name, SpecSection, check_different
+from templates_lib.apps.app import serving_id
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Mode, Settings, SloSplit, StepTimes, Survive
@@ -144,7 +145,7 @@ class FleetFile(SpecSection):
     models: list[ModelSection] = Field(default=[])
     """Text models to serve, by the name that clients use."""
     apps: list[AppSection] = Field(default=[])
-    """Any-to-any models, which take or make images and audio. They are planned, and not started yet."""
+    """Any-to-any models, which take or make images and audio. Those with `weights` are started."""
     clouds: list[CloudSection] = Field(default=[])
     """Clouds to rent from, with the parts that may be rented."""
     offers: OffersSection = OffersSection()
@@ -166,6 +167,9 @@ class FleetFile(SpecSection):
         check_different("models and apps", names)
         if self.policy.units is None and (only := [m.served_name for m in self.models if m.share == "only"]):
             raise ValueError(f"{', '.join(only)}: `share: only` wants `policy.units: {{}}`, which lets models share")
+        # Routing tables and metrics have a model for each request type of an app.
+        parts = [serving_id(app.name, kind.type) for app in self.apps for kind in app.request_types]
+        check_different("models, apps and request types of apps (APP-TYPE)", [*names, *parts])
         places = {(model.model_id, model.weights) for model in self.models if model.weights is not None}
         elsewhere = sorted({one for one, _ in places if [each for each, _ in places].count(one) > 1})
         if elsewhere:

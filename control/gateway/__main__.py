@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--tls-key", type=Path, help="its private key, PEM")
     interface = "address of this machine, by which nodes of encoders pull pictures and sounds from it"
     parser.add_argument("--preprocessor-interface", default=defaults.preprocessor_interface, help=interface)
-    slab = "shared memory for pictures and sounds that are not pulled yet"
+    slab = "shared memory for pictures and sounds that are not pulled yet; 0: by the models that are served"
     parser.add_argument("--preprocessor-slab-mib", type=int, default=defaults.preprocessor_slab_mib, help=slab)
     given = parser.parse_args()
     log_json_lines()

@@ -256,6 +256,7 @@ class Dispatcher:
             return False
         if graph.encodes and takers != call.takers:  # rows for another decoder are gone too early, or too late
             call.rows.clear()
+            self._encoding.withdraw(call)
             call.takers = takers
         if placed := placement(call, graph, model, chosen, takers):
             self._encoding.begin(call, placed, partial(self._go_on, chosen=chosen))
@@ -324,7 +325,8 @@ class Dispatcher:
         """The attempt is over without a result: go on elsewhere."""
         call = attempt.call
         self._drop(attempt)
-        call.rows.clear()  # taken there, or soon gone: they are made again, or found where they are kept
+        call.rows.clear()  # taken there, or of no use: they are made again, or found where they are kept
+        self._encoding.withdraw(call)
         # Of a hand-off either end may be at fault.
         others = [each for each in attempt.links.values() if each is not link] if cause == Failure.HAND_OFF else []
         self._note_loss(call, link, cause, reason, others)

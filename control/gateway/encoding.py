@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from agents.channels.errors import ChannelError
 from agents.messages.component_work import Encode, Encoded, PromptRows, TensorAt
-from agents.messages.to_gateway import Failed, Failure
+from agents.messages.to_gateway import Failed, Failure, FinishReason
 from agents.messages.to_preprocessor import Output
 from agents.messages.to_scheduler import Cancel
 from agents.tracing.trace_parent import trace_id
@@ -90,6 +90,8 @@ class Encoding:
         self._prefix = secrets.token_hex(8)
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._waiting: dict[InstanceLink, dict[int, asyncio.Future[Encoded | Failed]]] = {}
+        self._made: dict[Call, list[tuple[InstanceLink, int]]] = {}
+        """Attempts whose rows may still lie where they were made."""
 
     def begin(self, call: Call, placement: Placement, done: Callable[[Call], None]) -> None:
         """Encode what is missing; `done` is called when it is there, or when the route has nobody left for it."""
@@ -99,6 +101,13 @@ class Encoding:
         task = self._tasks.pop(call, None)
         if task is not None:
             task.cancel()
+        self.withdraw(call)
+
+    def withdraw(self, call: Call) -> None:
+        """Have rows of a call that nobody takes any more freed; those that were taken are gone already."""
+        for link, attempt in self._made.pop(call, ()):
+            if not isinstance(call.end, FinishReason):  # its decoder had them
+                self._cancel(link, attempt)
 
     def close(self) -> None:
         for call in list(self._tasks):
@@ -170,7 +179,7 @@ class Encoding:
         key = _key(unit, asked.cache_salt)
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Encoded | Failed] = loop.create_future()
-        is_sent = False
+        is_sent, answer = False, None
         try:
             place = await self._preprocessor.prepare(unit, task.reading, Output(values, key, _KEEP_S))
             timeout_s = max(0.001, min(_LONGEST_S, asked.deadline_at_s - loop.time()))
@@ -204,10 +213,14 @@ class Encoding:
         finally:
             self._forget(link, attempt)
             self._preprocessor.discard(values)
-            if is_sent and not waiter.done():
+            if is_sent and answer is None:  # also where one has come, and this ends before it is looked at
                 self._cancel(link, attempt)
         if isinstance(answer, Failed):
             return answer
+        if call in self._tasks:
+            self._made.setdefault(call, []).append((link, attempt))
+        else:  # it was cancelled just now
+            self._cancel(link, attempt)
         if answer.rows != unit.rows and task.places[step.part] is not None:
             about = {"request": asked.request, "trace": trace_id(asked.trace)}
             _log.error("%s gives %d rows where the prompt has %d", step.component, answer.rows, unit.rows, extra=about)

@@ -68,14 +68,13 @@ async def _serve(
     meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
     reporter = Reporter(keys, meter, settings.channel, metrics)
     gate = Gate(settings.max_wait_s, reporter.waits, metrics)
-    preprocessor = Preprocessor(
-        ("--interface", settings.preprocessor_interface, "--slab-mib", str(settings.preprocessor_slab_mib))
-    )
+    preprocessor = Preprocessor(("--interface", settings.preprocessor_interface), settings.preprocessor_slab_mib)
     dispatcher, apps = Dispatcher(keys, settings, metrics, preprocessor, gate.refresh), Apps()
 
     def taken(published: Published) -> None:
         meter.serve({(model.fleet, model.routing.id): metered_classes(model.routing) for model in published.models})
         reporter.report_to(published.demand_desk)
+        preprocessor.serve(m.reading.graph for m in dispatcher.models.values() if m.reading is not None)
 
     table = TableKeeper(path, dispatcher, apps, metrics, taken)
     await table.look()

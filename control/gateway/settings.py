@@ -26,8 +26,9 @@ class GatewaySettings:
     """Hosts that pictures may be fetched from, over HTTPS; `.example.org`: all below it. None: no URL is fetched."""
     preprocessor_interface: str = "127.0.0.1"
     """Address of this machine, by which the nodes of encoders pull pictures and sounds from its preprocessor."""
-    preprocessor_slab_mib: int = 256
-    """Shared memory for those that are not pulled yet: more than the largest picture takes in numbers of four bytes."""
+    preprocessor_slab_mib: int = 0
+    """Shared memory for those that are not pulled yet, which bounds the largest; 0: as the largest of the models that
+    are served takes in numbers of four bytes, and 256 at least."""
     max_bodies_bytes: int = 256 << 20
     """Of all bodies together, while they arrive and until they are tokens; of one account's half as much."""
     max_header_bytes: int = 32 << 10

@@ -151,7 +151,8 @@ class Board:
             return None
         there = ((e, place) for e in deployed.gang.executors for place in e.places if place.slot == slot)
         runs = tuple(self._run(deployed, executor, place, nodes) for executor, place in there)
-        return Work(instance, runs, deployed.state is InstanceState.DRAINING)
+        slab_mib = max((each.slab_mib for each in deployed.files.values()), default=0)
+        return Work(instance, runs, deployed.state is InstanceState.DRAINING, slab_mib)
 
     @_in_turn
     def events(self, now_s: float) -> list[tuple[str, Event]]:
@@ -234,7 +235,9 @@ class Board:
 
     def _run(self, deployed: Deployed, executor: GangExecutor, place: GangPlace, nodes: list[str]) -> Run:
         files, said = deployed.files.get(executor.id), self.scheduler(deployed.instance, executor.id)
-        share = place.compute, executor.devices, not deployed.gang.is_of_one
+        # What computes components of a graph holds nothing that a node would have to be given up for.
+        restarts = not deployed.gang.is_of_one or executor.graph is not None
+        share = place.compute, executor.devices, restarts
         run = Run(executor.id, "", executor.engine, None, None, *share, processors=place.processors)
         if files is None:
             return run

@@ -19,6 +19,8 @@ class ModelFiles:
     max_context_tokens: int
     prefix_cache: bool = True
     """Prompts begin with KV blocks of those before them that began alike, on the engines of our own."""
+    slab_mib: int = 0
+    """Shared memory that a node needs for pictures and sounds on their way; 0: it takes none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class Gang:
 
     @property
     def is_of_one(self) -> bool:
-        """Tell whether it has one executor, so that the death of that is the instance's."""
+        """Tell whether it has one executor, which goes by the name of its instance."""
         return len(self.executors) == 1
 
     def member(self, instance: str, executor: str) -> str:

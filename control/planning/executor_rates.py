@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from control.planning.graph_sources import executor_source
-from control.planning.recipe import ExecutorRecipe, Recipe
-from templates_lib.apps.app_work import AppWork
+from control.planning.graph_sources import app_works
+from control.planning.recipe import Recipe
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.template import ServingTemplate
 
@@ -25,7 +24,7 @@ class ExecutorRates:
 
     def _made(self, template: ServingTemplate) -> dict[str, Mapping[str, float]]:
         parts = [(each, each.graph) for each in executors_of(template) or () if each.graph is not None]
-        work = self._work(parts[0][0].component) if parts else None
+        work = app_works(self._recipe).get(parts[0][0].component) if parts else None
         if work is None:
             return {}
         nodes, found = {node.id: node for node in work.nodes}, dict[str, Mapping[str, float]]()
@@ -34,7 +33,3 @@ class ExecutorRates:
                 if (replica.option.components, replica.option.gpus) == (part.components, len(executor.share.devices)):
                     found[executor.id] = replica.units_per_s
         return found
-
-    def _work(self, app: str) -> AppWork | None:
-        recipes = (each for each in self._recipe.sources if isinstance(each, ExecutorRecipe))
-        return next((work for each in recipes for work in executor_source(each).works if work.app.name == app), None)

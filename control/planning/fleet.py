@@ -1,7 +1,7 @@
 """A fleet as its owner asks for it, whatever the market sells and gateways meter."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from control.cloud.local.kinds import LocalMachine
 from control.cloud.ssh.own_host import OwnHost
@@ -9,6 +9,7 @@ from control.diff.limits import ChangeLimits, Disruption
 from control.offers.port import MarketView
 from control.offers.quotes import Quotes
 from control.planning.app_demand import Metered, Stated
+from control.planning.app_run import AppRun
 from control.planning.offer_sources import OfferSources
 from control.planning.sharing import Sharing
 from policies.demand_history import DemandHistory
@@ -54,6 +55,8 @@ class Fleet:
     """Any-to-any models, whose demand is stated."""
     sharing: Sharing | None = None
     """How its text models share nodes; None: none does."""
+    app_runs: Mapping[str, AppRun] = field(default_factory=dict)
+    """How those are run whose weights are known, by name."""
 
     @property
     def every_app(self) -> tuple[App | PublishedApp, ...]:

@@ -31,15 +31,16 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     `document`; `own`: registered models. Raises SpecError."""
     hosts = own_hosts(file, document)
     apps, demand, notes = served_apps(file, document, own)
-    graph_apps, of_graphs, more = graph_apps_of(file, document)
-    demand, notes = demand | of_graphs, (*notes, *more)
+    graphs = graph_apps_of(file, document)
+    demand, notes = demand | graphs.demand, (*notes, *graphs.notes)
     machines, sources = local_machines(file), offer_sources(file, document)
     engines = {each.engine for app in apps for served in app.components for each in served.by_engine()}
+    engines |= {each.engine for each in graphs.apps if each.engine}
     settings, kept = _settings(file, engines), _reconcile(file)
     sharing = sharing_of(file, document, apps)
     disks, margin = file.offers.disks, file.policy.step_time_margin
-    fleet = Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, disks, margin, graph_apps, sharing)
-    return fleet, notes
+    more = disks, margin, graphs.apps, sharing, graphs.runs
+    return Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, *more), notes
 
 
 def offer_sources(file: FleetFile, document: Document) -> OfferSources:

@@ -1,7 +1,7 @@
 """Any-to-any models of a spec file, with the demand for them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -11,27 +11,40 @@ from control.fleet_file.located import located
 from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.schema import FleetFile
 from control.planning.app_demand import Metered, Stated
+from control.planning.app_run import AppRun, run_of
 from control.planning.graph_file import graph_beside
 from control.planning.served import demand_of
-from control.planning.task_file import planned_task
+from control.planning.task_file import planned_task, task_of
 from control.planning.trace_files import shape_of
+from control.tasks.recorded_task import recorded_task
 from templates_lib.apps.app_work import roles_on
-from templates_lib.apps.graph_app import PublishedApp, PublishedType, app_of, published_graph, typed
+from templates_lib.apps.engine_parts import parts_refusal
+from templates_lib.apps.graph_app import GraphApp, PublishedApp, PublishedType, app_of, published_graph, typed
 from templates_lib.apps.shape_lengths import lengths_of
 from templates_lib.graphs.media_tokens import image_layout
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.request_type import Lengths
+from templates_lib.values.engines import DEFAULT_GRAPH_ENGINE
 from templates_lib.values.nearest_name import nearest_name
 
 
-def graph_apps_of(
-    file: FleetFile, document: Document
-) -> tuple[tuple[PublishedApp, ...], dict[str, Stated | Metered], tuple[str, ...]]:
-    """The apps, the demand by app, and notes on what was left out of their traces. Raises SpecError with every problem
-    at the line that it is about."""
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphApps:
+    apps: tuple[PublishedApp, ...]
+    demand: dict[str, Stated | Metered]
+    """By app."""
+    runs: dict[str, AppRun]
+    """How those are run that have weights, by app."""
+    notes: tuple[str, ...]
+    """What was left out of their traces."""
+
+
+def graph_apps_of(file: FleetFile, document: Document) -> GraphApps:
+    """Read the apps of a spec. Raises SpecError with every problem at the line that it is about."""
     folder, problems, notes = Path(document.file).parent, list[SpecProblem](), list[str]()
     apps: list[PublishedApp] = []
     demand: dict[str, Stated | Metered] = {}
+    runs: dict[str, AppRun] = {}
     for place, section in enumerate(file.apps):
         at = partial(document.position, "apps", place)
         try:
@@ -42,6 +55,10 @@ def graph_apps_of(
             named = "graph" if section.task is None else "task"
             published = located(at(named), _published, section, folder, lengths)
             graph = located(at(named), published_graph, published)
+            run = located(at(named), run_of, section, graph, folder)
+            if run is not None:
+                published = located(at(named), _run_by, published, run, section.engine or DEFAULT_GRAPH_ENGINE)
+                graph = published_graph(published)
             sized = (
                 located(at("request_types", number, "lengths", "image_size"), _sized, graph, kind, each.lengths)
                 for number, (each, kind) in enumerate(zip(section.request_types, published.types, strict=True))
@@ -52,6 +69,7 @@ def graph_apps_of(
             for number, names in enumerate(published.together):
                 located(at("together", number), graph.order, names)
             app = located(at("request_types"), app_of, published)
+            located(at("weights"), _check_parts, published, app)
             located(at("together"), roles_on, app, closed=False)
             _check_replicas(file, document, section, graph)
             demand[section.name] = located(at("demand", "trace"), demand_of, section.demand, folder, notes)
@@ -59,9 +77,26 @@ def graph_apps_of(
             problems += error.problems
             continue
         apps.append(published)
+        runs |= {} if run is None else {section.name: run}
     if problems:
         raise SpecError(problems)
-    return tuple(apps), demand, tuple(dict.fromkeys(notes))
+    return GraphApps(tuple(apps), demand, runs, tuple(dict.fromkeys(notes)))
+
+
+def _run_by(published: PublishedApp, run: AppRun, engine: str) -> PublishedApp:
+    """The app as an engine runs it: along the paths of its code. Raises ValueError and LookupError as `task_of`."""
+    if published.task is not None:
+        return replace(published, engine=engine)
+    ways = task_of(run.task, recorded_task(run.task, run.name)).ways
+    return replace(published, task=ways, engine=engine)
+
+
+def _check_parts(published: PublishedApp, app: GraphApp) -> None:
+    """Raises ValueError for components that the app's engine does not compute."""
+    visited = frozenset().union(*(kind.components for kind in app.types))
+    order = app.graph.order(visited)
+    if published.engine and (why := parts_refusal(published.engine, published.graph, published.config, order)):
+        raise ValueError(why)
 
 
 def _lengths(section: RequestTypeSection, folder: Path, notes: list[str]) -> Lengths:

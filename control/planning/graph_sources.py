@@ -7,12 +7,15 @@ from functools import lru_cache
 from control.planning.recipe import CellRecipe, ExecutorRecipe, GraphRecipe, Recipe
 from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.graph_app import PublishedApp, app_of
-from templates_lib.cost.component import EstimatedComponentCost
+from templates_lib.cost.component import PROCESSORS, EstimatedComponentCost
 from templates_lib.cost.estimated import estimated_cost_model
+from templates_lib.cost.measured_component import MeasuredComponentCost
 from templates_lib.graphs.request_type import due_of
+from templates_lib.ports.component_cost import ComponentCostModel
 from templates_lib.sources.cell_source import CellSource
 from templates_lib.sources.graph_source import ExecutorSource
 from templates_lib.sources.placement_kinds import gpu_executors
+from templates_lib.values.component_profile import ComponentProfile
 from templates_lib.values.gpu import GIB, Gpu
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.library import Library
@@ -31,12 +34,28 @@ PROMISED = "certificate"
 
 def executor_source(recipe: ExecutorRecipe) -> ExecutorSource:
     """Raises ValueError for a GPU that nobody knows."""
-    return ExecutorSource(_works(recipe.apps, recipe.nodes, recipe.gpus), frozenset(recipe.unpruned))
+    return ExecutorSource(*_made_of(recipe))
 
 
 def cell_source(recipe: CellRecipe) -> CellSource:
     """Raises ValueError for a GPU that nobody knows."""
-    return CellSource(_works(recipe.apps, recipe.nodes, recipe.gpus), frozenset(recipe.unpruned))
+    return CellSource(*_made_of(recipe))
+
+
+def app_works(recipe: Recipe) -> dict[str, AppWork]:
+    """Return the work of each app of a fleet, by name."""
+    executors = (each for each in recipe.sources if isinstance(each, ExecutorRecipe))
+    return {work.app.name: work for each in executors for work in executor_source(each).works}
+
+
+def _made_of(recipe: GraphRecipe) -> tuple[tuple[AppWork, ...], frozenset[str], frozenset[str]]:
+    processors = frozenset(name for name, gpu in _gpus(recipe.gpus).items() if gpu.vendor == PROCESSORS)
+    works = _works(recipe.apps, recipe.nodes, recipe.gpus, recipe.profiles)
+    return works, frozenset(recipe.unpruned), processors
+
+
+def _gpus(own: tuple[Gpu, ...]) -> dict[str, Gpu]:
+    return load_gpus() | {gpu.name: gpu for gpu in own}
 
 
 def graph_recipes(
@@ -48,15 +67,29 @@ def graph_recipes(
 
 
 @lru_cache(maxsize=8)
-def _works(apps: tuple[PublishedApp, ...], nodes: tuple[NodeConfig, ...], gpus: tuple[Gpu, ...]) -> tuple[AppWork, ...]:
+def _works(
+    apps: tuple[PublishedApp, ...],
+    nodes: tuple[NodeConfig, ...],
+    gpus: tuple[Gpu, ...],
+    profiles: tuple[ComponentProfile, ...],
+) -> tuple[AppWork, ...]:
     """Made once for all sources of a fleet, as their times take a while."""
-    costs = EstimatedComponentCost(estimated_cost_model(load_gpus() | {gpu.name: gpu for gpu in gpus}))
+    costs = _costs(gpus, profiles)
     return tuple(AppWork(app_of(each), nodes, costs) for each in apps)
+
+
+def _costs(gpus: tuple[Gpu, ...], profiles: tuple[ComponentProfile, ...]) -> ComponentCostModel:
+    estimate = EstimatedComponentCost(estimated_cost_model(_gpus(gpus)))
+    return MeasuredComponentCost(estimate, profiles) if profiles else estimate
 
 
 def graph_evidence(recipe: GraphRecipe) -> str:
     names = ", ".join(each.name for each in recipe.apps)
-    return f"estimated for {names}, with no measurement of an encoder or generator"
+    if not recipe.profiles:
+        return f"estimated for {names}, with no measurement of an encoder or generator"
+    encoders = sorted({each.component.partition("/")[0] for each in recipe.profiles})
+    nodes = sorted({each.gpu for each in recipe.profiles})
+    return f"estimated for {names}, but measured for {', '.join(encoders)} on {', '.join(nodes)}"
 
 
 def graph_routes(recipe: Recipe) -> tuple[Route, ...]:
@@ -139,11 +172,6 @@ def not_promised(apps: str) -> str:
     )
 
 
-def not_run(apps: str) -> str:
-    """`apps`: their names, joined."""
-    return f"nodes do not run executors of encoders and generators yet: {apps} can be planned, and not started"
-
-
 def open_types(apps: Iterable[PublishedApp]) -> str:
     """Name the request types of which no percentile is promised: an app as a whole where that is all of them."""
     found: list[str] = []
@@ -171,5 +199,4 @@ def _why(recipe: ExecutorRecipe, work: AppWork, request_type: str) -> str:
 
 
 def _gib(recipe: ExecutorRecipe, gpu: str) -> float:
-    gpus = load_gpus() | {each.name: each for each in recipe.gpus}
-    return gpus[gpu].memory_bytes / GIB
+    return _gpus(recipe.gpus)[gpu].memory_bytes / GIB

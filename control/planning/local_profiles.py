@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from control.cloud.local.kinds import LocalMachine
+from control.planning.encoder_profiles import are_measured, measure_encoders, with_known_encoders
 from control.planning.local_market import local_config, local_gpu
 from control.planning.world import World
 from control.profiles.local_sweep import LocalSweep, sweep
@@ -29,7 +30,11 @@ class _Need:
 
 def profile_store(home: Path) -> ProfileStore:
     """Return the store of the Medley whose folder is `home`."""
-    return ProfileStore(home / "profiles")
+    return ProfileStore(_folder(home))
+
+
+def _folder(home: Path) -> Path:
+    return home / "profiles"
 
 
 def with_known_profiles(world: World, home: Path) -> World:
@@ -37,7 +42,7 @@ def with_known_profiles(world: World, home: Path) -> World:
     store = profile_store(home)
     stored = [store.get(need.subject.fingerprint) for need in _needs(world)]
     profiles = tuple(one.profile for one in stored if one is not None)
-    return replace(world, recipe=replace(world.recipe, profiles=profiles))
+    return with_known_encoders(replace(world, recipe=replace(world.recipe, profiles=profiles)), _folder(home))
 
 
 def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, again: bool = False) -> World:
@@ -48,7 +53,8 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
     """
     store = profile_store(home)
     needs = tuple(_needs(world))
-    if all(store.get(need.subject.fingerprint) for need in needs) and not again:
+    is_known = all(store.get(need.subject.fingerprint) for need in needs) and are_measured(world, _folder(home))
+    if is_known and not again:
         return with_known_profiles(world, home)
     with store.measuring() as work:
         missing = [need for need in needs if again or store.get(need.subject.fingerprint) is None]
@@ -58,6 +64,7 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
             swept = sweep(kinds, model, engine, weights, work, progress)
             for need in these:
                 store.put(_fitted(need, swept, now))
+        measure_encoders(world, _folder(home), work, progress, now, again=again)
     return with_known_profiles(world, home)
 
 

@@ -8,6 +8,7 @@ from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.sources.unit_source import NamedUnit
+from templates_lib.values.component_profile import ComponentProfile
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
@@ -139,6 +140,8 @@ class GraphRecipe:
     """GPUs of `nodes` that the catalogue does not know."""
     unpruned: tuple[str, ...] = ()
     """As of `PipelineRecipe`, by app."""
+    profiles: tuple[ComponentProfile, ...] = ()
+    """Measured encoders; all else is estimated."""
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -3,6 +3,7 @@ where they would act."""
 
 from collections.abc import Collection, Iterable
 
+from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
 from templates_lib.values.engines import ENGINES, engines_at, model_engines
@@ -82,3 +83,36 @@ def never_started(served: Iterable[ServedModel], clouds: Collection[str]) -> tup
     """Return the same of those models alone that nodes of none of `clouds` start: no plan of them can be acted on."""
     nowhere = [each for each in served if all(not_startable([each], [cloud]) for cloud in clouds)]
     return not_startable(nowhere, clouds)
+
+
+def apps_not_startable(apps: Iterable[PublishedApp], clouds: Collection[str]) -> tuple[str, ...]:
+    """Return a line for the apps whose weights nobody says, and for each engine of apps that nodes of some of `clouds`
+    do not have."""
+    listed, found = tuple(apps), list[str]()
+    if no_weights := [app.name for app in listed if not app.engine]:
+        names = ", ".join(no_weights)
+        found.append(f"{names} can be planned, and not started: set `weights` of the app, for its engine to compute by")
+    for engine in sorted({app.engine for app in listed} - {""}):
+        if without := _lacking(engine, clouds):
+            names = ", ".join(app.name for app in listed if app.engine == engine)
+            nowhere = len(without) == len(clouds)
+            so = "can be planned there, and not started" if nowhere else "is planned on none of them"
+            found.append(f"nodes of {', '.join(without)} have no engine {engine} yet: {names} {so}")
+    return tuple(found)
+
+
+def barred_apps(apps: Iterable[PublishedApp], clouds: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The same as `barred_clouds` of apps whose engine some of `clouds` start."""
+    without = {app.name: (app.engine, _lacking(app.engine, clouds)) for app in apps if app.engine}
+    return {name: {engine: lacking} for name, (engine, lacking) in without.items() if 0 < len(lacking) < len(clouds)}
+
+
+def _lacking(engine: str, clouds: Collection[str]) -> tuple[str, ...]:
+    return tuple(cloud for cloud in sorted(clouds) if engine not in engines_at(cloud))
+
+
+def apps_never_started(apps: Iterable[PublishedApp], clouds: Collection[str]) -> tuple[str, ...]:
+    """Return the same of those apps alone that nodes of none of `clouds` start."""
+    return apps_not_startable(
+        [app for app in apps if not any(app.engine and app.engine in engines_at(cloud) for cloud in clouds)], clouds
+    )

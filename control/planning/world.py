@@ -18,17 +18,26 @@ from control.planning.disks import charged_disks
 from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
 from control.planning.graph_apps import graph_apps_of
-from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, not_run, open_types
+from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, open_types
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe, UnitRecipe
 from control.planning.sharing import NOT_RUN, alone_notes, unit_recipe, without_shared
-from control.planning.startable import barred_clouds, never_started, not_startable, starts_of
+from control.planning.startable import (
+    apps_never_started,
+    apps_not_startable,
+    barred_apps,
+    barred_clouds,
+    never_started,
+    not_startable,
+    starts_of,
+)
 from control.planning.step_time_margins import step_time_margins
 from control.planning.unit_sources import priced_units
 from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.graphs.catalogue import graph_names
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
+from templates_lib.models.weights_place import absolute_place
 from templates_lib.sources.unit_source import NamedUnit
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.disks import NO_DISKS
@@ -79,10 +88,10 @@ class World:
     def never_started(self) -> tuple[str, ...]:
         """Why no plan of some of its models can be acted on, whatever it rents; empty: each can be started
         somewhere."""
-        text = never_started(self.recipe.served, {offer.cloud for offer in self.quotes.offers})
-        apps = ", ".join(app.name for app in self.fleet.graph_apps)
+        clouds = {offer.cloud for offer in self.quotes.offers}
         units = (NOT_RUN,) if self.fleet.sharing is not None else ()
-        return (*text, *units, *((not_run(apps),) if apps else ()))
+        text = never_started(self.recipe.served, clouds)
+        return (*text, *units, *apps_never_started(self.fleet.graph_apps, clouds))
 
     def quotes_on(self, market: MarketView) -> Quotes:
         """Return what its spec names on another market, as far as there are templates for it. Raises SpecError."""
@@ -117,7 +126,7 @@ class World:
             library_version=library.version,
             cost_model_fingerprint=library.cost_model_fingerprint,
             disks=disks if disks != NO_DISKS else UNSET,
-            barred=barred_clouds(self.recipe.served, clouds) or UNSET,
+            barred=barred_clouds(self.recipe.served, clouds) | barred_apps(self.fleet.graph_apps, clouds) or UNSET,
         )
 
 
@@ -156,9 +165,9 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     counted = tuple(each for each in limited if each in apps)
     graphs = graph_recipes(fleet.graph_apps, recipe.nodes, recipe.gpus, counted)
     if graphs:
-        names = ", ".join(app.name for app in fleet.graph_apps)
         unpromised = open_types(fleet.graph_apps)
-        notes = (*notes, *((not_promised(unpromised),) if unpromised else ()), not_run(names))
+        notes = (*notes, *((not_promised(unpromised),) if unpromised else ()))
+        notes = (*notes, *apps_not_startable(fleet.graph_apps, {offer.cloud for offer in quotes.offers}))
     demand = fleet.demand({}, {}, {}, 0.0)
     units = None if fleet.sharing is None else unit_recipe(recipe, fleet.sharing)
     cap = fleet.settings.utilisation_cap
@@ -168,8 +177,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
 
 def stated_apps(document: Document, own: Collection[OwnModel] = ()) -> tuple[PublishedApp, ...]:
     """Return the any-to-any models of a spec, whatever the market sells; `own` as in `world_of`. Raises SpecError."""
-    apps, _, _ = graph_apps_of(read(document, _names(own)), document)
-    return apps
+    return graph_apps_of(read(document, _names(own)), document).apps
 
 
 def stated_quotes(document: Document, own: Collection[OwnModel]) -> tuple[Quotes, ...]:
@@ -180,10 +188,7 @@ def stated_quotes(document: Document, own: Collection[OwnModel]) -> tuple[Quotes
 
 def _own_weights(file: FleetFile, folder: Path) -> dict[str, str]:
     given = {model.model_id: model.weights for model in file.models if model.weights is not None}
-    return {
-        model: f"path:{(folder / place.removeprefix('path:')).absolute()}" if place.startswith("path:") else place
-        for model, place in given.items()
-    }
+    return {model: absolute_place(place, folder) for model, place in given.items()}
 
 
 def _with_most_replicas(guardrails: Guardrails) -> tuple[str, ...]:

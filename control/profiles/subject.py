@@ -42,6 +42,11 @@ class ProfileSubject:
 
 
 def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> ProfileSubject:
+    return part_subject(machine, engine, model.id, model.revision, model.dtype)
+
+
+def part_subject(machine: LocalMachine, engine: str, model: str, revision: str, dtype: str) -> ProfileSubject:
+    """The same of what an engine computes that is no model of its own: `model` names it."""
     return ProfileSubject(
         processor=_processor(),
         processors=os.cpu_count() or 1,
@@ -50,9 +55,9 @@ def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> Profi
         engine=engine,
         releases=releases(engine),
         terms=VERSION,
-        model=model.id,
-        revision=model.revision,
-        dtype=model.dtype,
+        model=model,
+        revision=revision,
+        dtype=dtype,
     )
 
 

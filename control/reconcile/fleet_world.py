@@ -63,23 +63,22 @@ def _paths(document: Document) -> list[tuple[Key, str]]:
         keys = (("model",), ("workload",), ("demand", "trace"), ("demand", "arrivals", "trace"), ("weights",))
         named += [(("models", place, *key), _at(model, *key)) for key in keys]
     for place, app in enumerate(_list(value.get("apps"))):
-        named += [(("apps", place, *key), _at(app, *key)) for key in (("graph",), ("task",), ("demand", "trace"))]
+        named += [
+            (("apps", place, *key), _at(app, *key))
+            for key in (("graph",), ("task",), ("demand", "trace"), ("weights",))
+        ]
         for number, each in enumerate(_list(_at(app, "request_types"))):
             named.append((("apps", place, "request_types", number, "workload"), _at(each, "workload")))
     for place, cloud in enumerate(_list(value.get("clouds"))):
         for number, host in enumerate(_list(_at(cloud, "hosts"))):
             named.append((("clouds", place, "hosts", number, "key_file"), _at(host, "key_file")))
-    return [
-        (key, name)
-        for key, name in named
-        if isinstance(name, str)
-        and (
-            key[0] in ("offers", "clouds")
-            or is_path(name)
-            or name.startswith("path:")
-            or (key[-1] == "task" and is_task_file(name))
-        )
-    ]
+    return [(key, name) for key, name in named if isinstance(name, str) and _is_file(key, name)]
+
+
+def _is_file(key: Key, name: str) -> bool:
+    if key[-1] == "weights":  # of the hub, or of a package, they are no file of the control plane's
+        return name.startswith("path:")
+    return key[0] in ("offers", "clouds") or is_path(name) or (key[-1] == "task" and is_task_file(name))
 
 
 def _at(value: object, *keys: str) -> object:

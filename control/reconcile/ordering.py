@@ -17,6 +17,7 @@ from control.planning.disks import disk_of, engines_on
 from control.planning.executor_rates import ExecutorRates
 from control.planning.local_market import local_config
 from control.planning.world import World
+from control.reconcile.app_routing import app_files, app_routing
 from control.reconcile.tokenizers import tokenizer_here
 from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
@@ -59,7 +60,7 @@ def fleet_order(
         wanted=to_run,
         earlier=tuple(old for each in earlier for old in _readable(each)),
         supply=supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), guardrails.max_unproven_nodes),
-        files={served.name: _files(served, weights) for served in world.recipe.served},
+        files={served.name: _files(served, weights) for served in world.recipe.served} | app_files(world),
         memory_mib={local_config(machine).id: machine.memory_mib for machine in world.fleet.machines},
         starts=dict(starts),
         disk_gib={
@@ -124,18 +125,23 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
         for each in app.request_types:
             found, longer = tokenizer(weights[each.served.name]), app.longer(each)
             models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)
-    return Routing(plan, models, TextPipelines(world.recipe).prompt_times, ExecutorRates(world.sources).of)
+    graphs = app_routing(world, created, tokenizer)
+    times, rates = TextPipelines(world.recipe).prompt_times, ExecutorRates(world.sources).of
+    return Routing(plan, models | graphs.models, times, rates, graphs.apps)
 
 
 def weights_of(world: World) -> dict[str, str]:
-    """Name in the fleet → where the weights are. Raises UnrunnableError."""
+    """Name in the fleet → where the weights are, of models and apps. Raises UnrunnableError."""
+    runs = world.fleet.app_runs
     missing = [served.model.id for served in world.recipe.served if served.model.id not in world.weights]
+    missing += [app.name for app in world.fleet.graph_apps if app.name not in runs]
     if missing:
         raise UnrunnableError(
-            f"it is not known where the weights of {', '.join(missing)} are: set `weights` of the model to "
+            f"it is not known where the weights of {', '.join(missing)} are: set `weights` of the model or app to "
             "hf:ORG/NAME, package:NAME or path:PATH"
         )
-    return {served.name: world.weights[served.model.id] for served in world.recipe.served}
+    text = {served.name: world.weights[served.model.id] for served in world.recipe.served}
+    return text | {name: run.weights for name, run in runs.items()}
 
 
 def _files(served: ServedModel, weights: Mapping[str, str]) -> ModelFiles:

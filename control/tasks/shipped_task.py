@@ -18,11 +18,16 @@ VARIABLE = "task"
 def shipped_source(graph: str) -> TaskSource:
     """Return the file of a graph's task, which is `VARIABLE` in it. Raises LookupError with the nearest name,
     ValueError for a graph that has none."""
-    components = tuple(component.name for component in load_graph(graph).components)
+    return library_task(graph, tuple(component.name for component in load_graph(graph).components))[0]
+
+
+def library_task(of: str, components: tuple[str, ...], folder: str = "") -> tuple[TaskSource, str]:
+    """Return the file of the task that ships for a graph of these components, in order, and the variable that it is in.
+    `of`: its name, or the path of its config, relative to `folder`. Raises ValueError for a graph that has none."""
     if (function := LIBRARY.get(components)) is None:
-        raise ValueError(f"no task ships for {graph} ({', '.join(components)}); write one, and give FILE.py:NAME")
-    code = f"from medley_sdk.library.{function} import {function}\n\n{VARIABLE} = {function}({graph!r})\n"
-    return TaskSource(f"task of {graph}", code)
+        raise ValueError(f"no task ships for {of} ({', '.join(components)}); write one, and give FILE.py:NAME")
+    code = f"from medley_sdk.library.{function} import {function}\n\n{VARIABLE} = {function}({of!r})\n"
+    return TaskSource(f"task of {of}", code, folder), VARIABLE
 
 
 def shipped_names() -> tuple[str, ...]:

@@ -46,8 +46,10 @@ from control.up.home import UpHome, write_private
 from control.up.serving import AlreadyUpError, Leading, Serving
 from control.up.site import Loop, LoopParts, Site
 from control.up.steps import Steps
+from templates_lib.models.hub_weights import is_on_hub
+from templates_lib.models.weights_place import weights_path
 from templates_lib.ports.source import Progress
-from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.sources.placement_kinds import executors_of, gpu_executors
 from templates_lib.values.clouds import LOCAL
 from templates_lib.values.plan import Plan, PlannedInstance
 
@@ -77,11 +79,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
     """
     document = read_text(options.spec)
     world = read_world(options.spec)
-    weights_of(world)
-    if not world.fleet.machines:  # before anything is stored, built or planned
-        raise UnrunnableError(f"`medley up` runs the local cloud only, which {options.spec} does not name")
-    if world.fleet.graph_apps:
-        raise UnrunnableError("; ".join(world.never_started))
+    _check_world(world, options.spec)  # before anything is stored, built or planned
     machines = world.fleet.machines
     home = UpHome.below(options.home)
     with ExitStack() as stack:
@@ -145,6 +143,18 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         return asyncio.run(serving.serve(site))
 
 
+def _check_world(world: World, spec: Path) -> None:
+    """Raises UnrunnableError for a fleet that cannot run here, NoWeightsError for an app whose weights are not here."""
+    weights_of(world)
+    if not world.fleet.machines:
+        raise UnrunnableError(f"`medley up` runs the local cloud only, which {spec} does not name")
+    if world.never_started:
+        raise UnrunnableError("; ".join(world.never_started))
+    for run in world.fleet.app_runs.values():  # text models' are looked for when their nodes are measured
+        if not is_on_hub(run.weights):
+            weights_path(run.weights)
+
+
 def _act(database: Database, options: UpOptions) -> ActionContext:
     return ActionContext(database, _now(), options.actor, "medley up")
 
@@ -192,7 +202,10 @@ def _summary(report: PlanReport) -> str:
 
 
 def _placement(planned: PlannedInstance) -> str:
-    parts = []
+    parts = [
+        f"{len(each.devices)} x {'+'.join(each.components)} on {'+'.join(planned.nodes).partition(':')[0]}"
+        for each in gpu_executors(planned)
+    ]
     for stage in (stage for each in executors_of(planned) or () for stage in each.stages):
         nodes = " + ".join(f"{each.count} x {each.config.partition(':')[0]}" for each in stage.nodes)
         parts.append(f"layers {stage.first_layer}-{stage.first_layer + stage.layers - 1} on {nodes}")

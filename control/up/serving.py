@@ -5,33 +5,37 @@ import json
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from control.access.secret import Secret
+from control.fleet.graph_routing import served_types
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from control.reconcile.fleet_planner import Solved
 from control.reconcile.reconciler import Reconciler
+from control.up.first_requests import KEY, first_requests
 from control.up.gateway_process import GatewayProcess
 from control.up.site import Site, keep_up
 from control.up.steps import Steps
+from templates_lib.apps.graph_app import app_of
 
 _POLL_S = 0.1
-_LONGEST = 64
-"""Tokens of the first answer: small models tell on and on, and small nodes take half a second for each."""
 _TIMEOUT_S = 5.0
 
 
 class Greeting:
     """Prints the greeting once. Create it on a running loop."""
 
-    def __init__(self, steps: Steps, url: str, key: Secret, models: Collection[str], instances: int) -> None:
-        """`url`: of the gateway; `instances`: how many have to be ready."""
+    def __init__(
+        self, steps: Steps, url: str, key: Secret, models: Collection[str], instances: int, asks: Sequence[str]
+    ) -> None:
+        """`url`: of the gateway; `instances`: how many have to be ready; `asks`: first requests, as
+        `control.up.first_requests` has them."""
         self._steps = steps
         self._url = url
         self._key = key
         self._models = set(models)
-        self._instances = instances
+        self._instances, self._asks = instances, tuple(asks)
         self._ready: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -50,14 +54,10 @@ class Greeting:
     async def _greet(self) -> None:
         while not await asyncio.to_thread(self._is_served):
             await asyncio.sleep(_POLL_S)
-        url, key, model = self._url, self._key.reveal(), min(self._models)
-        question = '"messages": [{"role": "user", "content": "What is the capital of France?"}]'
-        how = f'"max_tokens": {_LONGEST}, "temperature": 0, "stream": true'
-        body = f'{{"model": "{model}", {question}, {how}}}'
-        say = self._steps.say
+        url, key, say = self._url, self._key.reveal(), self._steps.say
         say(f"\nready after {self._steps.elapsed_s:.0f} s: {url}/v1 (OpenAI-compatible), key {key}\n")
-        say(f"curl -N {url}/v1/chat/completions \\\n  -H 'Authorization: Bearer {key}' \\")
-        say(f"  -H 'Content-Type: application/json' \\\n  -d '{body}'\n")
+        for ask in self._asks:
+            say(f"curl -N {url}/v1{ask.replace(KEY, key)}\n")
         say("It is slow on purpose: several nodes serve it, each with a hard share of this machine's processors.")
         say("Ctrl-C ends it, and leaves nothing behind. In another terminal: medley status, medley instances")
         say("For the console: medley token create you --role operator")
@@ -105,9 +105,11 @@ class Serving:
     def __init__(self, steps: Steps, gateway: GatewayProcess, key: Secret, solved: Solved) -> None:
         self._steps = steps
         self._gateway = gateway
-        models = [served.name for served in solved.world.recipe.served]
+        text = sorted(served.name for served in solved.world.recipe.served)
+        apps = {app.name: served_types(app_of(app)) for app in solved.world.fleet.graph_apps}
+        parts = [model for types in apps.values() for model in types.values()]
         missing = sum(planned.count for planned in solved.plan.instances)
-        self._greeting = Greeting(steps, gateway.url, key, models, missing)
+        self._greeting = Greeting(steps, gateway.url, key, [*text, *parts], missing, first_requests(text, apps))
 
     def on_transition(self, step: PastTransition) -> None:
         """Print a step of an instance's life. May be called from any thread."""

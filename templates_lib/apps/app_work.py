@@ -26,6 +26,7 @@ from templates_lib.executors.role import Role, RolePlay, RoleRoute, crossing_byt
 from templates_lib.graphs.model_graph import GraphError
 from templates_lib.graphs.request_type import GraphRequestType
 from templates_lib.ports.component_cost import ComponentCostModel
+from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import GIB
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.work import Edge, Leg, Route, Unit, WorkClass
@@ -291,7 +292,9 @@ class AppWork:
         return self._seconds[key]
 
     def _estimate(self, node: NodeConfig) -> Estimate:
-        sizes = tuple(gpus for gpus in TENSOR_PARALLEL if gpus <= node.gpu_count)
+        engine = self.app.engine
+        most = node.gpu_count if not engine or support_of(engine).tensor_parallel else 1
+        sizes = tuple(gpus for gpus in TENSOR_PARALLEL if gpus <= most)
         return Estimate(self.app.graph, self.app.types, lambda gpus: part_of(node, gpus), self.costs, sizes)
 
 

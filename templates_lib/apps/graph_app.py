@@ -27,10 +27,17 @@ class GraphApp:
     """Sets of components that one executor may run; empty: all runs of neighbours."""
     task: TaskWays | None = None
     """The paths that its requests may take; None: all through its executors."""
+    engine: str = ""
+    """What nodes run its executors on, each of which then computes one component; empty: nothing runs them yet."""
 
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:
         """Return the sets of components that one executor may run."""
+        found = self._sets
+        return tuple(names for names in found if len(names) == 1) if self.engine else found
+
+    @property
+    def _sets(self) -> tuple[tuple[str, ...], ...]:
         if self.task is not None:
             together = self.task.together_of([kind.name for kind in self.types])
             return tuple(self.graph.order(names) for names in together)
@@ -68,6 +75,8 @@ class PublishedApp:
     types: tuple[PublishedType, ...]
     together: tuple[tuple[str, ...], ...] = ()
     task: TaskWays | None = None
+    engine: str = ""
+    """As of `GraphApp`."""
 
     @property
     def shares(self) -> tuple[TypeShare, ...]:
@@ -82,7 +91,7 @@ def app_of(published: PublishedApp) -> GraphApp:
     types = tuple(typed(graph, each, published.task) for each in published.types)
     check_types(graph, types)
     together = tuple(graph.order(names) for names in published.together)
-    return GraphApp(published.name, graph, types, together, published.task)
+    return GraphApp(published.name, graph, types, together, published.task, published.engine)
 
 
 def published_graph(published: PublishedApp) -> ModelGraph:

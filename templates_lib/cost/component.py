@@ -3,7 +3,7 @@ networks without a KV cache."""
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from templates_lib.graphs.component import (
     GeneratorSpec,
 )
 from templates_lib.graphs.network import Network
+from templates_lib.models.model_spec import in_fp32
 from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.throughput.memory import NodeMemory, node_memory
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
@@ -30,6 +31,8 @@ from templates_lib.values.work import Unit
 
 STEP_TOKENS = 2048.0
 """Prompt tokens that a decoder reads in one step, of as many prompts as come near it."""
+PROCESSORS = "cpu"
+"""Vendor of the GPUs that stand for processors."""
 MOST_TOGETHER = 256.0
 """Requests in one step of a decoder (vLLM's `max_num_seqs`)."""
 
@@ -46,11 +49,12 @@ class EstimatedComponentCost:
 
     @property
     def fingerprint(self) -> str:
-        text = msgspec.json.encode(("component/1", self.stages.fingerprint, STEP_TOKENS, MOST_TOGETHER))
+        text = msgspec.json.encode(("component/2", self.stages.fingerprint, STEP_TOKENS, MOST_TOGETHER))
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def seconds(self, component: Component, node: NodeConfig, work: ComponentWork, requests: float) -> float:
         """See `ComponentCostModel`. Raises ValueError for a GPU that is not known."""
+        component = self._as_held(component, node)
         match component.spec:
             case EncoderSpec(network=network):
                 rows = work.units * network.rows_per_unit * requests
@@ -62,13 +66,13 @@ class EstimatedComponentCost:
                 return self._written(component.spec, node, work, requests, writes=writes)
 
     def held_bytes(self, component: Component, node: NodeConfig, work: ComponentWork) -> float:
-        """See `ComponentCostModel`."""
-        weights = component.weight_bytes / node.gpu_count
+        """See `ComponentCostModel`. Raises ValueError for a GPU that is not known."""
+        weights = self._weight_bytes(component, node) / node.gpu_count
         match component.spec:
             case EncoderSpec(network=network):
-                return weights + _widest(network) * work.units * network.rows_per_unit
+                return weights + self._wider(node) * _widest(network) * work.units * network.rows_per_unit
             case GeneratorSpec():
-                rows = _rows(component.spec, work)
+                rows = self._wider(node) * _rows(component.spec, work)
                 return weights + rows * max(_widest(n) for n in (component.spec.denoiser, component.spec.decoder) if n)
             case DecoderSpec():
                 return weights
@@ -81,14 +85,30 @@ class EstimatedComponentCost:
         if not isinstance(component.spec, DecoderSpec):
             fits = self.held_bytes(component, node, work) + reserved_bytes <= usable
             return 1.0 if fits else 0.0
-        spec = component.spec
-        beside = (component.weight_bytes - spec.model.weight_bytes) / node.gpu_count
+        whole = self._weight_bytes(component, node)
+        spec = self._as_held(component, node).spec
+        assert isinstance(spec, DecoderSpec)  # noqa: S101 - it was one before it was widened
+        beside = (whole - spec.model.weight_bytes) / node.gpu_count
         memory = self._memory(spec, node, reserved_bytes + beside)
         # Decoders that write nothing hold a prompt while they read it.
         tokens = work.context_tokens + work.units + work.cross_tokens
         free = memory.free_bytes(np.asarray(STEP_TOKENS), np.asarray(1.0))
         blocks = float(memory.kv_blocks(free, BLOCK_TOKENS)[StageRole.ONLY, 0, 0, 0])
         return min(blocks / math.ceil(max(tokens, 1.0) / BLOCK_TOKENS), MOST_TOGETHER)
+
+    def _wider(self, node: NodeConfig) -> float:
+        """Bytes of a weight, of those of 16 bits: processors compute in fp32, which most of them are faster in."""
+        return 2.0 if gpu_of(node, self.stages.gpus).vendor == PROCESSORS else 1.0
+
+    def _weight_bytes(self, component: Component, node: NodeConfig) -> float:
+        return self._wider(node) * component.weight_bytes
+
+    def _as_held(self, component: Component, node: NodeConfig) -> Component:
+        """The component whose decoder, if it is one, has the types that the node computes it in."""
+        spec = component.spec
+        if not isinstance(spec, DecoderSpec) or self._wider(node) == 1.0:
+            return component
+        return replace(component, spec=replace(spec, model=in_fp32(spec.model)))
 
     def _memory(self, spec: DecoderSpec, node: NodeConfig, reserved_bytes: float) -> NodeMemory:
         gpu, layers = gpu_of(node, self.stages.gpus), np.array([spec.model.layers])

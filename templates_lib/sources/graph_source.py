@@ -28,6 +28,8 @@ Point = dict[str, float]
 """Work class → units per second."""
 DTYPE = "bf16"
 """Of the weights of the models that are read as graphs (`graphs.component.ELEMENT_BYTES`)."""
+PROCESSOR_DTYPE = "fp32"
+"""The same on nodes whose processors compute, which are slow in 16 bits (`cost.component`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +48,25 @@ class GraphTemplateSource(ABC):
     """A `TemplateSource` with one unit of work per app and node configuration.
 
     `unpruned`: apps (by name) whose templates are all kept: a guardrail that counts instances needs that.
+    `processors`: GPUs (by name) that stand for processors.
     """
 
     kind: str
 
-    def __init__(self, works: Sequence[AppWork], unpruned: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        works: Sequence[AppWork],
+        unpruned: frozenset[str] = frozenset(),
+        processors: frozenset[str] = frozenset(),
+    ) -> None:
         """`works`: one an app, on the same nodes and by the same costs. Raises ValueError without any."""
         if not works:
             raise ValueError("templates of graphs are made for one app or more: name some")
         self.works = tuple(works)
         self._nodes = {node.id: node for node in works[0].nodes}
-        self._costs, self._unpruned = works[0].costs, unpruned
+        self._costs, self._unpruned, self._processors = works[0].costs, unpruned, processors
         self.configs = tuple(self._nodes)
-        self.engines = (UNKNOWN,)  # nothing runs them yet
+        self.engines = tuple(sorted({work.app.engine or UNKNOWN for work in self.works}))
         self._units = {
             f"{work.app.name}/{node}": (work, self._nodes[node]) for work in self.works for node in self._nodes
         }
@@ -78,8 +86,12 @@ class GraphTemplateSource(ABC):
     @property
     def fingerprint(self) -> str:
         apps = [
-            # What a task says goes behind, so that libraries of apps without one keep their names.
-            (app.name, app.graph, app.types, app.together, *(() if app.task is None else (app.task,)))
+            # What a task says goes behind, so that libraries of apps without one keep their names; so does an engine.
+            (
+                *(app.name, app.graph, app.types, app.together),
+                *(() if app.task is None else (app.task,)),
+                *((app.engine,) if app.engine else ()),
+            )
             for app in (work.app for work in self.works)
         ]
         content = (
@@ -109,7 +121,7 @@ class GraphTemplateSource(ABC):
     def _batch(
         self, unit: str, work: AppWork, node: NodeConfig, kept: Sequence[Slotted], examined: int
     ) -> TemplateBatch:
-        records = [self._record(work, each) for each in kept]
+        records = [self._record(work, node, each) for each in kept]
         position = {each.id: number for number, each in enumerate(self.classes)}
         points = [(row, point) for row, each in enumerate(kept) for point in each.points]
         entries = [(number, name, rate) for number, (_, point) in enumerate(points) for name, rate in point.items()]
@@ -125,14 +137,15 @@ class GraphTemplateSource(ABC):
             entry_point=np.array([number for number, _, _ in entries], dtype=np.int32),
             entry_class=np.array([position[name] for _, name, _ in entries], dtype=np.int16),
             entry_units_per_s=np.array([rate for _, _, rate in entries], dtype=np.float64),
-            template_engine=np.zeros(len(kept), dtype=np.int16),
+            template_engine=np.full(len(kept), self.engines.index(work.app.engine or UNKNOWN), dtype=np.int16),
             records=tuple(msgspec.msgpack.encode(each) for each in records),
         )
 
-    def _record(self, work: AppWork, slotted: Slotted) -> GraphRecord:
+    def _record(self, work: AppWork, node: NodeConfig, slotted: Slotted) -> GraphRecord:
         app, graph = work.app, work.app.graph
         served_as = app.name if app.name != graph.id else ""
-        software = Software(graph.id, graph.revision, DTYPE, "", DISPATCH, served_as)
+        dtype = PROCESSOR_DTYPE if node.gpu in self._processors else DTYPE
+        software = Software(graph.id, graph.revision, dtype, app.engine, DISPATCH, served_as)
         executors, points = _on_devices(slotted.replicas), slotted.points
         return GraphRecord(self.kind, software, work.shape_id, self.cost_model_fingerprint, executors, points)
 

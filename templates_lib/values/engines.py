@@ -44,6 +44,9 @@ class EngineKind:
     """Its scheduler is the engine itself: in the engine's environment, with a whole model on one node."""
     takes_parts: bool = False
     """Its executors may compute some components of a graph (`templates_lib.values.placement.GraphPart`)."""
+    parts: frozenset[tuple[str, str]] = frozenset()
+    """(architecture, component) of those that it computes for apps, each in executors of its own. Architectures are
+    named as `templates_lib.graphs.read` does."""
 
     @property
     def computes(self) -> bool:
@@ -51,6 +54,18 @@ class EngineKind:
         return bool(self.loader) or (self.is_whole and not self.takes_parts)
 
 
+_ENCODERS = frozenset(
+    {
+        ("internvl", "vision"),
+        ("qwen2_5_omni", "hearing"),
+        ("qwen2_5_omni", "vision"),
+        ("qwen2_5_vl", "vision"),
+        ("whisper", "hearing"),
+    }
+)
+_WRITERS = frozenset(
+    {("internvl", "language"), ("qwen2_5_omni", "thinker"), ("qwen2_5_vl", "language"), ("whisper", "writing")}
+)
 _PLAIN = {"fp32": "fp32", "bf16": "bf16", "fp16": "bf16"}
 _AS_STORED = _PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")}
 _LIKE_LLAMA = frozenset({"llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe"})
@@ -155,10 +170,13 @@ ENGINES = {
         cuda=TORCH_BUILD,
         is_whole=True,
         takes_parts=True,
+        parts=_ENCODERS | _WRITERS,
     ),
 }
 """Name → engine. Units, nodes and profiles take the names from here; cost models are keyed by them."""
 DEFAULT_ENGINE = "torch"
+DEFAULT_GRAPH_ENGINE = "components"
+"""Of apps whose weights are known."""
 ACTIVATIONS = {
     "fp32": "float32",
     "bf16": "bfloat16",
@@ -181,6 +199,11 @@ def stage_engines() -> tuple[str, ...]:
 def model_engines() -> tuple[str, ...]:
     """Return those that compute models, which specs choose from."""
     return tuple(name for name, kind in ENGINES.items() if kind.computes)
+
+
+def graph_engines() -> tuple[str, ...]:
+    """Return those that compute components of graphs, which specs choose from for apps."""
+    return tuple(name for name, kind in ENGINES.items() if kind.parts)
 
 
 def engine_kind(name: str) -> EngineKind:

@@ -10,7 +10,7 @@ from agents.engines.components.codes import CodecUnit
 from agents.engines.components.facts import EncoderFacts, GeneratorFacts
 from agents.engines.components.protocol import Rows, Sound
 from agents.engines.components.unit import EncoderUnit
-from agents.engines.errors import BadBatchError
+from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.torch_components.dinov2 import read_dinov2
 from agents.engines.torch_components.internvl_vision import read_intern_vision
 from agents.engines.torch_components.loading import Limits, load_component
@@ -40,8 +40,15 @@ _DEFAULT = Limits()
 def load_torch_encoder(
     checkpoint: Checkpoint, component: str, dtype: torch.dtype, device: torch.device, limits: Limits = _DEFAULT
 ) -> "TorchEncoder":
-    """Loads `component` of a model, and nothing else of its checkpoint. Raises what `load_component` does."""
+    """Loads `component` of a model, and nothing else of its checkpoint. Raises what `load_component` does, and
+    OutOfMemoryError where there is no room for a single unit."""
     encoder, facts = load_component(checkpoint, component, ENCODERS, dtype, device, limits)
+    smallest = encoder.takes.rows_in(encoder.takes.example(1, 0))
+    if limits.takes_fewer and smallest > facts.most_rows:
+        raise OutOfMemoryError(
+            f"{component} of {facts.family} has memory for {facts.most_rows} rows beside its weights, and its smallest "
+            f"unit is {smallest}: allow more memory"
+        )
     return TorchEncoder(EncoderFacts(**asdict(facts), takes=encoder.takes, row_width=encoder.row_width), encoder.encode)
 
 

@@ -40,6 +40,8 @@ class Limits:
     """An image of 2,500 by 2,500 pixels in Qwen2.5-VL's patches."""
     memory_bytes: int | None = None
     """What weights and a largest batch may take of the device; None: whatever it gives."""
+    takes_fewer: bool = False
+    """Batches have fewer rows where the memory has no room for `most_rows`."""
 
 
 def load_component(
@@ -72,15 +74,20 @@ def load_component(
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
         raise OutOfMemoryError(f"{component} of {family} does not fit {device}: {error}") from error
+    weight_bytes = sum(math.prod(checkpoint.shape(name)) for name in metered.reading.names) * dtype.itemsize
+    # Itself, its sum, its norm, queries, keys, values, what they mix to; and the feed-forward block's width, twice.
+    row_bytes = dtype.itemsize * (7 * made.hidden_size + 2 * made.ffn_width)
+    most_rows = limits.most_rows
+    if limits.memory_bytes is not None and limits.takes_fewer:
+        most_rows = max(1, min(most_rows, (limits.memory_bytes - weight_bytes) // row_bytes))
     facts = ComponentFacts(
         engine="torch",
         family=family,
         component=component,
         most_units=limits.most_units,
-        most_rows=limits.most_rows,
-        weight_bytes=sum(math.prod(checkpoint.shape(name)) for name in metered.reading.names) * dtype.itemsize,
-        # Itself, its sum, its norm, queries, keys, values, what they mix to; and the feed-forward block's width, twice.
-        row_bytes=dtype.itemsize * (7 * made.hidden_size + 2 * made.ffn_width),
+        most_rows=most_rows,
+        weight_bytes=weight_bytes,
+        row_bytes=row_bytes,
         dtype=str(dtype).removeprefix("torch."),
         device=str(device),
         loaded_bytes=metered.reading.stored_bytes,

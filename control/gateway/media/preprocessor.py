@@ -4,7 +4,7 @@ needed, and again when it is gone."""
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -24,11 +24,16 @@ from agents.messages.to_preprocessor import (
 from agents.messages.to_sidecar import SidecarAddress
 from control.gateway.media.media_unit import MediaUnit
 from control.gateway.media.reading import MediaReading
+from templates_lib.graphs.model_graph import ModelGraph
+from templates_lib.graphs.unit_room import unit_bytes
 from templates_lib.media.image_format import ImageHeader
 from templates_lib.media.media_error import MediaError
 
 _log = logging.getLogger(__name__)
 _DECODE = msgspec.msgpack.Decoder(FromPreprocessor)
+_MIB = 1 << 20
+_SLAB_MIB, _BESIDE_MIB = 256, 64
+"""Room for pictures and sounds of usual sizes, and beside the largest of a model."""
 _TRIES = 2
 """A picture that ends the process twice may be what does it."""
 
@@ -95,9 +100,11 @@ class _Life:
 class Preprocessor:
     """Make it on a running loop."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        """`arguments`: of `python -m agents.preprocessor`."""
+    def __init__(self, arguments: Sequence[str], slab_mib: int = 0) -> None:
+        """`arguments`: of `python -m agents.preprocessor`, but for its slab. `slab_mib`: of that; 0: as large as the
+        models that are served ask for when it starts (`serve`)."""
         self._command = (sys.executable, "-m", "agents.preprocessor", *arguments)
+        self._given_mib, self._asked_mib = slab_mib, _SLAB_MIB
         self._life: _Life | None = None
         self._starting = asyncio.Lock()
         self._calls = count(1)
@@ -106,6 +113,16 @@ class Preprocessor:
     def pid(self) -> int | None:
         """None: none runs."""
         return None if self._life is None or self._life.is_over else self._life.process.pid
+
+    @property
+    def slab_mib(self) -> int:
+        """Return the room of the next process, which bounds a picture."""
+        return self._given_mib or self._asked_mib
+
+    def serve(self, graphs: Iterable[ModelGraph]) -> None:
+        """Have room for the largest picture or sound of these models, from the next process on."""
+        largest = max((unit_bytes(graph)[0] for graph in graphs), default=0)
+        self._asked_mib = max(_SLAB_MIB, -(-largest // _MIB) + _BESIDE_MIB)
 
     async def prepare(self, unit: MediaUnit, reading: MediaReading, output: Output) -> SidecarAddress:
         """Have the unit made; return where it lies. Raises MediaError for what is damaged, and PreprocessorError."""
@@ -153,9 +170,10 @@ class Preprocessor:
                 await self._life.end()
                 self._life = None
             if self._life is None:
+                command = (*self._command, "--slab-mib", str(self.slab_mib))
                 try:
                     process = await asyncio.create_subprocess_exec(
-                        *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+                        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
                     )
                 except OSError as error:
                     raise PreprocessorError(f"no process can be started: {error.strerror}") from error

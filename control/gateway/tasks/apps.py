@@ -76,6 +76,7 @@ class Apps:
 
 
 def _signature(params: GenerationParams, entry: AppEntry) -> Signature:
-    """All that the code of a task may know of a request for text. Text is there wherever the app takes some."""
+    """All that the code of a task may know of a request for text. Text is there wherever the app takes some, or nothing
+    else is."""
     media = [part.modality for each in params.prompts for part in media_of(each)]
-    return Signature("text", entry.takes_text, media.count(Modality.IMAGE), media.count(Modality.AUDIO))
+    return Signature("text", entry.takes_text or not media, media.count(Modality.IMAGE), media.count(Modality.AUDIO))

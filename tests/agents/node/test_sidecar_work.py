@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,24 @@ from agents.tensors.client import TensorClient
 
 def settings_in(home: Path) -> NodeSettings:
     return NodeSettings(home, Address("tcp://127.0.0.1:1", "k" * 40), slab_mib=16)
+
+
+@pytest.mark.parametrize(("own", "asked", "mib"), [(16, 32, 16), (0, 32, 32), (0, 0, 256)])
+def test_its_slab_is_as_large_as_the_node_says_or_else_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: int, asked: int, mib: int
+) -> None:
+    echo, said = tmp_path / "python", tmp_path / "said"
+    echo.write_text(f'#!/bin/sh\necho "$@" | tee {said}\nexec sleep 600\n')
+    echo.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(echo))
+
+    async def scenario() -> None:
+        work = SidecarWork(sidecar_name(), replace(settings_in(tmp_path), slab_mib=own), lambda _: None, asked)
+        await work.start()
+        await work.stop()
+
+    asyncio.run(scenario())
+    assert f"--slab-mib {mib} " in said.read_text()
 
 
 def children() -> set[int]:

@@ -19,8 +19,9 @@ from control.gateway.media.media_unit import MediaUnit, content_key
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.media.reading import reading_of
 from control.gateway.published import MediaTerms
-from templates_lib.graphs.catalogue import graph_facts
+from templates_lib.graphs.catalogue import graph_facts, load_graph
 from templates_lib.graphs.component import Modality
+from templates_lib.graphs.unit_room import unit_bytes
 from templates_lib.media.image_header import ImageLimits, image_header
 from templates_lib.media.media_error import MediaError, MediaFault
 from templates_lib.media.wav_header import AudioLimits, wav_header
@@ -40,9 +41,23 @@ def unit_of(data: bytes, modality: Modality = Modality.IMAGE) -> MediaUnit:
     return MediaUnit(modality, header, data, content_key(b"", data), 1, 1)
 
 
+def test_it_has_room_for_the_largest_picture_of_the_models_that_are_served() -> None:
+    preprocessor = Preprocessor(())
+    usual = preprocessor.slab_mib
+    preprocessor.serve([load_graph("whisper-tiny.en")])
+    assert preprocessor.slab_mib == usual
+    preprocessor.serve([load_graph("whisper-tiny.en"), load_graph("qwen2.5-vl-7b")])
+    assert preprocessor.slab_mib > unit_bytes(load_graph("qwen2.5-vl-7b"))[0] >> 20 > usual
+    preprocessor.serve([])
+    assert preprocessor.slab_mib == usual
+    fixed = Preprocessor((), 8)
+    fixed.serve([load_graph("qwen2.5-vl-7b")])
+    assert fixed.slab_mib == 8
+
+
 def test_pictures_and_sounds_are_as_their_encoders_take_them() -> None:
     async def scenario(node: TensorClient) -> None:
-        preprocessor = Preprocessor(("--slab-mib", "8", "--decoders", "1"))
+        preprocessor = Preprocessor(("--decoders", "1"), 8)
 
         async def prepared(name: str, unit: MediaUnit) -> SidecarAddress:
             return await preprocessor.prepare(unit, READING, Output(name, unit.key, KEEP_S))

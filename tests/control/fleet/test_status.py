@@ -23,7 +23,8 @@ from control.lifecycle.held_node import HeldNode
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
-from templates_lib.values.work import Unit
+from templates_lib.values.plan import Flow
+from templates_lib.values.work import Unit, WorkClass
 from tests.control.fleet.fleets import MARKET, ZONE, instance, plan_of, planned
 from tests.control.lifecycle.worlds import START
 from tests.factories import work_class
@@ -78,6 +79,25 @@ def test_latencies_are_of_the_gateway_and_json_has_no_infinity() -> None:
     assert (chat.requests, chat.resumptions, chat.late_refusals) == (3, 1, 4)
     parsed = json.loads(render([status], Output.JSON), parse_constant=pytest.fail)
     assert parsed[0]["models"][0]["requests"] == 3
+
+
+def test_an_app_has_the_figures_of_all_its_request_types() -> None:
+    classes = [WorkClass("vl/language", "vl", "language", Unit.OUTPUT_TOKEN, "s", 0.0)]
+    plan = replace(
+        PLAN,
+        instances=(replace(PLAN.instances[0], model="vl", units_per_s={"vl/language": 5.0}),),
+        flows=(Flow("vl/text-to-text/language", ("a/a",), 1.0, 0.0), Flow("vl/chat/language", ("a/a",), 1.0, 0.0)),
+    )
+    figures = {
+        "vl": GatewayFigures(SLOW, EMPTY, 1, 2, 1, 0),
+        "vl-text-to-text": GatewayFigures(SLOW, EMPTY, 1, 2, 2, 3, {("vl/language", "ttft"): (4.0, 3.0)}),
+        "vl-other": GatewayFigures(SLOW, EMPTY, 1, 2, 5, 5),
+    }
+    (vl,) = fleet_status("f", plan, classes, [], figures, {}).models
+    assert (vl.requests, vl.resumptions, vl.late_refusals) == (6, 3, 3)
+    assert vl.tpot_ms == {"p50": None, "p90": None, "p99": None}
+    assert (vl.ttft_slo_ms, vl.tpot_slo_ms) == (None, None), "they are of its request types"
+    assert [leg.leg for leg in vl.legs] == ["language"]
 
 
 def test_an_instance_is_seen_with_every_place_of_its_gang() -> None:

@@ -3,13 +3,16 @@
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
-from tests.agents.tensors.nodes import SETTINGS, run_node
+from tests.agents.tensors.nodes import SETTINGS, run_node, wait_until
 from tests.control.gateway.app_world import APP, TASK, TEXT_ALONE, AppWorld, asked, expected, image
+from tests.control.gateway.world import API_KEY
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +86,29 @@ def test_a_lost_preprocessor_is_started_again(world: AppWorld) -> None:
         os.kill(pid, signal.SIGKILL)
         assert http.post("/v1/chat/completions", json=asked("a", 5, max_tokens=4)).status_code == 200
         assert children(world, "agents.preprocessor") != [pid]
+
+
+def test_rows_of_a_client_that_left_before_they_were_taken_do_not_stay(world: AppWorld) -> None:
+    node, writer = world.node, world.echoes["writer-0"].child.pid
+    assert node is not None
+    world.serve()
+    wait_until(lambda: not node.tensors)
+    body, where = json.dumps(asked("gone", 70, max_tokens=9)), urlsplit(world.url)
+
+    def are_there() -> bool:
+        with node.sidecar._desk.change() as book:
+            return any(name.endswith(".rows") and each.blob.state == "complete" for name, each in book._tensors.items())
+
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {API_KEY}\r\n"
+    os.kill(writer, signal.SIGSTOP)  # it takes nothing
+    try:
+        with socket.create_connection((where.hostname, where.port)) as client:
+            client.sendall(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
+            wait_until(are_there)
+        wait_until(lambda: not node.tensors)  # waits half as long as they would be kept
+    finally:
+        os.kill(writer, signal.SIGCONT)
+    world.wait_ready()
 
 
 def own_task(last: str) -> str:

@@ -1,6 +1,7 @@
 """Boards and hubs with units of several executors."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from control.lifecycle.state import InstanceState
 from templates_lib.values.engines import ENGINES, EngineKind
 from templates_lib.values.placement import Share
 from tests.agents.messages.protocol_1 import OldNodeReport, OldWork
+from tests.control.fleet.fleets import template as layers_template
 from tests.control.hub.boards import connected, deployed, key, node, over_the_wire, says, status
 from tests.control.hub.test_hub import Keys
 from tests.control.lifecycle.worlds import START
@@ -111,6 +113,19 @@ def test_the_node_of_a_cell_runs_each_of_its_executors_on_devices_and_a_share_of
     members = [gang.member("i1", each.id) for each in gang.executors]
     assert members == ["i1/0.vision", "i1/1.vision", "i1/2.vision-language"]
     assert work.of_one is None
+
+
+def test_an_executor_of_components_is_restarted_in_place_also_where_it_is_alone_and_told_the_room_for_tensors() -> None:
+    alone = Gang(gang_of(cell_template()).executors[:1])
+    deployed = replace(
+        of_cell(alone), files={alone.executors[0].id: ModelFiles("vl", "path:/w", 192, 250, slab_mib=96)}
+    )
+    work = over_the_wire(connected(deployed).work(node("i1", 0)) or Work())
+    assert [run.restarts for run in work.runs] == [True]
+    assert work.slab_mib == 96
+    text = Deployed("i1", S.LOADING, placed_gang(layers_template()), FILES, (node("i1", 0), node("i1", 1)), (100, 100))
+    one = over_the_wire(connected(text).work(node("i1", 0)) or Work())
+    assert ([run.restarts for run in one.runs], one.slab_mib) == ([False], 0)
 
 
 def test_an_engine_of_components_is_told_which_and_how_many_requests_it_has_at_once(

@@ -207,6 +207,7 @@ def test_what_no_node_serves_is_said_with_the_component_or_the_type(
         ("share: 0.7,", "share: 0.7, lengths: {image_size: 4x4000},", 8, "narrow"),
         ("share: 0.7,", "share: 0.7, lengths: {image_size: 9x9, tokens_per_image: 3},", 8, "tokens_per_image"),
         ("apps:", "models: []\napps:", None, None),
+        ("apps:", TEXT.replace("gpt-oss-20b", "gpt-oss-20b\n    name: vl-text-to-text"), 1, "vl-text-to-text"),
     ],
 )
 def test_a_spec_that_is_wrong_is_refused_at_its_line_with_the_nearest_name(

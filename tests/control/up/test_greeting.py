@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from control.access.secret import Secret
+from control.up.first_requests import first_requests
 from control.up.serving import Greeting
 from control.up.steps import Steps
 from tests.http_endpoint import Asked, Said, serving
@@ -31,7 +32,7 @@ def test_it_waits_for_all_instances_and_for_the_gateway_to_find_them() -> None:
     gateway = _Gateway()
 
     async def scenario(url: str) -> None:
-        greeting = Greeting(Steps(said.append), url, KEY, ["m"], 2)
+        greeting = Greeting(Steps(said.append), url, KEY, ["m"], 2, first_requests(["m"], {}))
         greeting.ready("i1")
         greeting.gone("i1")
         greeting.ready("i2")
@@ -43,16 +44,16 @@ def test_it_waits_for_all_instances_and_for_the_gateway_to_find_them() -> None:
         assert said == []
         gateway.models = ["m", "other"]
         async with asyncio.timeout(120):
-            while len(said) < 6:
+            while len(said) < 5:
                 await asyncio.sleep(0)
         greeting.ready("i3")
         greeting.close()
 
     with serving(gateway.answer) as endpoint:
         asyncio.run(scenario(endpoint.url))
-    assert len(said) == 6
+    assert len(said) == 5
     assert said[0].startswith("\nready after ")
     assert f"{endpoint.url}/v1" in said[0]
     assert KEY.reveal() in said[1]
-    body = json.loads(said[2].partition("-d '")[2].partition("'")[0])
+    body = json.loads(said[1].partition("-d '")[2].partition("'")[0])
     assert (body["stream"], body["temperature"]) == (True, 0), "the first answer is the likeliest one, as it comes"

