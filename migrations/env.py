@@ -13,6 +13,7 @@ from control.db import (  # noqa: F401
     fleet_tables,
     market_tables,
     reconcile_tables,
+    run_tables,
 )
 from control.db.tables import metadata
 

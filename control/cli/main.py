@@ -28,6 +28,7 @@ from control.cli import (
     names,
     objectives,
     offers,
+    orchestrator,
     plan,
     plans,
     preflight,
@@ -35,6 +36,7 @@ from control.cli import (
     projects,
     reconcile,
     replay,
+    runs,
     sbom,
     simulate,
     status,
@@ -44,6 +46,7 @@ from control.cli import (
     top,
     units,
     up,
+    workflows,
 )
 from control.cli.guard import Commands, Sections, reached_a_command
 
@@ -52,10 +55,13 @@ class _Medley(Sections):
     SECTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Plan": (
             "init", "plan", "explain", "objectives", "check", "preflight", "simulate", "models", "workloads", "gpus",
-            "offers", "templates", "units", "graphs", "tasks", "profile",
+            "offers", "templates", "units", "graphs", "tasks", "profile", "dev",
         ),
-        "Serve": ("up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api", "chat"),
-        "Watch": ("status", "top", "instances", "events", "logs", "alerts", "demand", "replay", "audit"),
+        "Serve": (
+            "up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api", "chat", "workflows",
+            "orchestrator", "signal",
+        ),
+        "Watch": ("status", "top", "instances", "runs", "events", "logs", "alerts", "demand", "replay", "audit"),
         "Spend": ("cost", "budgets"),
         "Administer": ("doctor", "projects", "token", "keys", "db", "sbom", "version"),
     }  # fmt: skip
@@ -95,6 +101,9 @@ app.command("cost")(cost.cost)
 app.command("check")(check.check)
 app.command("simulate")(simulate.simulate)
 app.command("replay")(replay.replay)
+app.command("dev")(orchestrator.dev)
+app.command("orchestrator")(orchestrator.orchestrator)
+app.command("signal")(runs.signal)
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(demand.app, name="demand")
@@ -106,6 +115,8 @@ app.add_typer(templates.app, name="templates")
 app.add_typer(units.app, name="units")
 app.add_typer(graphs.app, name="graphs")
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(workflows.app, name="workflows")
+app.add_typer(runs.app, name="runs")
 app.add_typer(offers.app, name="offers")
 app.add_typer(profile.app, name="profile")
 app.add_typer(audit.app, name="audit")

@@ -2,18 +2,14 @@
 gone."""
 
 import contextlib
-import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
-import medley_sdk
+from control.tasks.child import end_child, how_it_ended, start_child
 from control.tasks.failure import ProcessEndedError, TaskFailedError
 from control.tasks.frames import read_frame, write_frame
 from control.tasks.task_source import TaskSource
@@ -23,8 +19,6 @@ LOAD_S = 10.0
 """Longest time until a file is loaded, the start of the process included; and longest wait for calls before."""
 CALL_S = 1.0
 """Longest time of one call."""
-END_S = 0.2
-"""Time for a process that closed its pipe to say how it ended."""
 
 
 class TaskProcess:
@@ -73,12 +67,7 @@ class TaskProcess:
         """End the process. It may be asked again: another is started."""
         child, self._child = self._child, None
         if child is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)  # and what it has started: that would keep the pipes open
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    pipe.close()
-            child.wait()
+            end_child(child)
 
     @contextlib.contextmanager
     def _own_turn(self) -> Iterator[None]:
@@ -93,7 +82,7 @@ class TaskProcess:
         if self._child is not None and self._child.poll() is None:
             return self._child
         self.close()
-        self._child = child = _start(self._hash_seed)
+        self._child = child = start_child("medley_sdk.sandbox", self._hash_seed)
         loaded = self._answered(child, Load(self.source.file, self.source.text, self._limits), LOAD_S)
         assert isinstance(loaded, Loaded)  # noqa: S101 - that is what Load is answered with
         self._tasks = loaded.tasks
@@ -110,7 +99,7 @@ class TaskProcess:
             self.close()
             raise TaskFailedError(f"{file}: takes more than {most_s:g} s; has it no end?") from None
         except (OSError, EOFError):
-            how = _how_it_ended(child)
+            how = how_it_ended(child)
             self.close()
             raise ProcessEndedError(f"{file}: ended its process ({how}); the code of a task must return") from None
         except ValueError as error:  # also of msgspec: the code has written into the pipe
@@ -124,33 +113,3 @@ class TaskProcess:
                 self.close()
             raise TaskFailedError(reply.reason)
         return reply
-
-
-def _start(hash_seed: int) -> subprocess.Popen[bytes]:
-    found = (Path(package.__file__ or "").parents[1] for package in (medley_sdk, msgspec))
-    environment = {  # nothing of this process's own, in which there are secrets
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(map(str, found))),
-        "PYTHONHASHSEED": str(hash_seed),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "LANG": "C.UTF-8",
-    }
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-s", "-m", "medley_sdk.sandbox"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-        env=environment,
-        cwd="/",
-        start_new_session=True,
-    )
-    assert child.stdin is not None  # noqa: S101 - it is a pipe
-    os.set_blocking(child.stdin.fileno(), False)
-    return child
-
-
-def _how_it_ended(child: subprocess.Popen[bytes]) -> str:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        code = child.wait(END_S)
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
-    return "it closed its pipe"

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from medley_sdk.run import running
+from medley_sdk.current import running
 
 Option = TypeVar("Option")
 

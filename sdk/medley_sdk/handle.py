@@ -4,20 +4,20 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from medley_sdk.errors import TaskError
-from medley_sdk.values import CallRef, Ref
+from medley_sdk.values import AnyRef, CallRef
 
 if TYPE_CHECKING:
-    from medley_sdk.run import Run
+    from medley_sdk.current import Running
 
 
 class Handle:
     """It can be handed to calls, put into lists and dicts, and returned. To await one that a decoder gave is to wait
-    for its text."""
+    for its text; one of a model or service, for its result."""
 
-    __slots__ = ("_run", "ref")
+    __slots__ = ("ref", "run")
 
-    def __init__(self, run: "Run", ref: Ref) -> None:
-        self._run = run
+    def __init__(self, run: "Running", ref: AnyRef) -> None:
+        self.run = run
         self.ref = ref
 
     @property
@@ -25,21 +25,19 @@ class Handle:
         """The same, handed on as it is made. Raises TaskError for a part of the request, which is there whole."""
         if not isinstance(self.ref, CallRef):
             raise TaskError(f"{self!r} is no stream: hand it on as it is")
-        return Handle(self._run, CallRef(self.ref.call, stream=True))
+        return Handle(self.run, CallRef(self.ref.call, stream=True))
 
-    def __await__(self) -> Generator["Handle", None, Any]:
-        """Raises TaskError for rows, media and parts of the request, which stay where they are."""
-        place = self._run.awaited(self)
-        if not self._run.is_known(place):
-            yield self
-        return self._run.value(place)
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Raises TaskError for rows, media and parts of the request, which stay where they are, and CallError where the
+        call failed."""
+        return self.run.wait(self)
 
     def __repr__(self) -> str:
-        return self._run.described(self.ref)
+        return self.run.described(self.ref)
 
     def _has_no_value(self, *_: object) -> NoReturn:
-        raise TaskError(f"{self!r} has no value yet: the code of a task may ask how many images and clips a request "
-                        "has, and what it is to be answered with, not what is in them")  # fmt: skip
+        raise TaskError(f"{self!r} has no value yet: await it, where code may see it; of a request's parts "
+                        "it may ask how many there are, and what is to be answered with")  # fmt: skip
 
     __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = __int__ = __float__ = __str__ = _has_no_value
     __eq__ = __ne__ = __lt__ = __gt__ = _has_no_value

@@ -4,7 +4,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from medley_sdk.errors import NonDeterminismError, TaskError
+from medley_sdk.errors import BudgetError, NonDeterminismError, TaskError, UncertainCallError
 from medley_sdk.messages import Fault, Why
 from medley_sdk.workflow import Workflow
 
@@ -13,21 +13,29 @@ MOST_REASON = 500
 
 
 def load(source: str, file: str) -> dict[str, Workflow]:
-    """Run a file, and return its workflows by the names of their variables. Raises whatever its code raises."""
+    """Run a file, and return its composite tasks by the names of their variables. Raises whatever its code raises."""
+    found = executed_file(source, file).items()
+    return {name: value for name, value in found if isinstance(value, Workflow) and value.is_task}
+
+
+def executed_file(source: str, file: str) -> dict[str, Any]:
+    """Run a file, and return its variables. Raises whatever its code raises."""
     module = ModuleType(MODULE)
     module.__file__ = file
-    sys.modules[MODULE] = module  # where dataclasses and pickling of its classes look
+    sys.modules[MODULE] = module  # where dataclasses and type hints of its classes look
     exec(compile(source, file, "exec"), module.__dict__)  # noqa: S102 - what this process is for
-    return {name: value for name, value in vars(module).items() if isinstance(value, Workflow)}
+    return dict(vars(module))
 
 
 def fault_of(error: BaseException, file: str) -> Fault:
     """Say what went wrong, and at which line of the file."""
     if isinstance(error, MemoryError):
         return Fault(Why.MEMORY, f"{_place(error, file)}uses more memory than a task may")
-    reason = str(error)[:MOST_REASON]
+    reason = str(error)[:MOST_REASON].encode(errors="replace").decode().replace("\0", "?")  # it is stored as text
     if isinstance(error, NonDeterminismError):
         return Fault(Why.DIFFERS, _place(error, file) + reason)
+    if isinstance(error, BudgetError | UncertainCallError):
+        return Fault(Why.BUDGET if isinstance(error, BudgetError) else Why.UNCERTAIN, _place(error, file) + reason)
     if isinstance(error, TaskError):
         return Fault(Why.REFUSED, _place(error, file) + reason)
     return Fault(Why.RAISED, f"{_place(error, file)}raises {type(error).__name__}{': ' if reason else ''}{reason}")

@@ -69,6 +69,8 @@ class Why(StrEnum):
     REFUSED = "refused"
     DIFFERS = "differs"
     MEMORY = "memory"
+    BUDGET = "budget"
+    UNCERTAIN = "uncertain"
 
 
 class Fault(Struct, frozen=True, array_like=True, tag="fault"):

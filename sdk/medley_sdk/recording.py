@@ -4,9 +4,10 @@ from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from medley_sdk.current import current
 from medley_sdk.errors import NonDeterminismError, TaskError
 from medley_sdk.handle import Handle
-from medley_sdk.run import Run, current
+from medley_sdk.run import Run
 from medley_sdk.values import CallRef, Record, Signature
 from medley_sdk.workflow import Workflow
 

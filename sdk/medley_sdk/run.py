@@ -1,27 +1,31 @@
 """One run of a task's code: what it calls and chooses, in order."""
 
-from collections.abc import Sequence
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from medley_sdk.errors import NonDeterminismError, TaskError
 from medley_sdk.handle import Handle
 from medley_sdk.packing import packed
 from medley_sdk.request import Request
-from medley_sdk.values import MOST_CALLS, Call, CallRef, Choice, InputRef, Kind, Record, Ref, Signature, UnitTask
+from medley_sdk.values import (
+    MOST_CALLS,
+    AnyRef,
+    Call,
+    CallRef,
+    Choice,
+    InputRef,
+    Kind,
+    Record,
+    Ref,
+    Signature,
+    UnitTask,
+)
+
+if TYPE_CHECKING:
+    from medley_sdk.flows.calls import Callee
 
 MOST_CHOICES = 16
 MOST_OPTIONS = 64
-
-current: ContextVar["Run | None"] = ContextVar("current", default=None)
-
-
-def running() -> "Run":
-    """Return the run that calls. Raises TaskError outside of one."""
-    run = current.get()
-    if run is None:
-        raise TaskError("units are called, and choices made, while a workflow runs: move this into one")
-    return run
 
 
 class Run:
@@ -47,9 +51,14 @@ class Run:
         """Raises TaskError for arguments that do not travel, and for more calls than a run may make."""
         if len(self._calls) == MOST_CALLS:
             raise TaskError(f"calls more than {MOST_CALLS} units; does a loop have no end?")
-        given, takes = packed((args, kwargs))
+        given, takes = packed((args, kwargs), self)
         self._calls.append(Call(unit, given, takes))
         return Handle(self, CallRef(len(self._calls) - 1))
+
+    def invoke(self, callee: "Callee", *_: Any, **__: Any) -> NoReturn:
+        raise TaskError(
+            f"calls {callee}; a composite task, whose request is a `Request`, calls units of one graph alone"
+        )
 
     def choose(self, options: int) -> int:
         """Return the place of the option that is taken. Raises TaskError for no option, and for more than there may
@@ -66,8 +75,15 @@ class Run:
         self._choices.append(Choice(options, taken))
         return taken
 
-    def awaited(self, handle: Handle) -> int:
-        """Return the number of the call that is waited for. Raises TaskError where it gives no text."""
+    def wait(self, handle: Handle) -> Generator[Handle, None, Any]:
+        """Yield the handle where its value is not known. Raises TaskError where it has none that code sees."""
+        place = self._awaited(handle)
+        if place >= len(self._values):
+            yield handle
+        return self._values[place]
+
+    def _awaited(self, handle: Handle) -> int:
+        """Return the number of the call that is waited for."""
         ref = handle.ref
         if not isinstance(ref, CallRef):
             raise TaskError(f"awaits {handle!r}, whose content no code of a task sees; hand it to a unit")
@@ -75,13 +91,7 @@ class Run:
             raise TaskError(f"awaits {handle!r}, which stays where it is made; hand it to a unit, or return it")
         return ref.call
 
-    def is_known(self, call: int) -> bool:
-        return call < len(self._values)
-
-    def value(self, call: int) -> Any:
-        return self._values[call]
-
-    def described(self, ref: Ref) -> str:
+    def described(self, ref: AnyRef) -> str:
         match ref:
             case InputRef("text"):
                 return "the text of the request"
@@ -89,10 +99,12 @@ class Run:
                 return f"{modality} {index} of the request"
             case CallRef(call):
                 return f"what {self._calls[call].unit.name} gives"
+            case _:
+                return "a result of another run"
 
     def ended(self, answer: Any) -> Record:
         """Return the record of a run that answered. Raises TaskError for what does not travel."""
-        data, gives = packed(answer)
+        data, gives = packed(answer, self)
         return self._record(data, gives, None)
 
     def waits(self, call: int) -> Record:

@@ -93,7 +93,7 @@ def bound(limits: Limits) -> None:
 
 def main() -> None:
     """Answer what is asked until the pipe is closed."""
-    asks, replies = _pipes()
+    asks, replies = taken_pipes()
     decoder, encoder, sandbox = msgspec.msgpack.Decoder(Ask), msgspec.msgpack.Encoder(), Sandbox()
     while len(header := asks.read(HEADER_BYTES)) == HEADER_BYTES:
         reply = sandbox.reply(decoder.decode(asks.read(int.from_bytes(header, "big"))))
@@ -104,7 +104,7 @@ def main() -> None:
         replies.flush()
 
 
-def _pipes() -> tuple[BinaryIO, BinaryIO]:
+def taken_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Take the pipes out of reach of the code, and give it nothing to read and nowhere to print."""
     asks, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)

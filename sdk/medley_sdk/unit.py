@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from medley_sdk.current import running
 from medley_sdk.errors import TaskError
 from medley_sdk.handle import Handle
-from medley_sdk.run import running
 from medley_sdk.values import Kind, UnitTask
 
 

@@ -59,7 +59,15 @@ class CallRef(Struct, frozen=True, array_like=True, tag="call"):
     """Handed on as it is made; else once it is whole."""
 
 
+class ResultRef(Struct, frozen=True, array_like=True, tag="result"):
+    """The result of a call of a run that is executed."""
+
+    path: str
+    """Call path."""
+
+
 Ref = InputRef | CallRef
+AnyRef = Ref | ResultRef
 
 
 class Call(Struct, frozen=True, array_like=True):

@@ -19,16 +19,19 @@ from control.api.routes import (
     operations,
     plans,
     projects,
+    runs,
     session,
     slo,
     status,
     templates,
     tokens,
     webhooks,
+    workflows,
 )
 
 _RESOURCES = (
     health, session, projects, models, fleets, plans, objectives, decisions, instances, templates, graphs, apps, offers,
     demand, cost, budgets, alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
+    workflows, runs,
 )  # fmt: skip
 ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

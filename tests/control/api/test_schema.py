@@ -44,7 +44,11 @@ def there(admin: Api, database: Database) -> dict[str, str]:
     admin("PUT", "/budgets/fleet/chat", {"usd_per_hour_limit": 5.0}, If_None_Match="*")
     hook = {"url": "https://127.0.0.1/", "secret": "env:MEDLEY_WEBHOOK_OPS"}  # which nothing is sent to
     assert admin("PUT", "/webhooks/ops", hook, If_None_Match="*").status_code == 201
+    pushed = {"source": "from medley_sdk import workflow\n\n\n@workflow\nasync def one() -> int:\n    return 1\n"}
+    assert admin.post("/workflows", pushed).status_code == 201
     return {
+        "workflow": "one",
+        "run": admin.post("/workflows/one/runs", {}).json()["id"],
         "webhook": "ops",
         "project": "default",
         "fleet": "chat",

@@ -1,0 +1,179 @@
+"""Runs of workflows in PostgreSQL, as those see them who ask for them, watch them, and end them."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, null, select, tuple_, update
+
+from control.db.database import Database
+from control.db.errors import InUseError
+from control.db.nearest import not_stored
+from control.db.run_journal import RunJournal, settle_row
+from control.db.run_rows import calls_of, run_of
+from control.db.run_tables import workflow_call, workflow_run, workflow_signal
+from control.db.workflows import StoredWorkflow
+from control.runs.record import CallRecord, CallState, RunRecord, Settled
+from control.runs.run_state import OPEN, RESUMABLE, RunState
+from medley_sdk.flows.messages import Effects
+
+_ID_BYTES = 8
+MOST_SHOWN_BYTES = 1 << 16
+"""Bytes of a result of a call that people and programs are shown."""
+MOST_SIGNALS = 1000
+"""Signals that a run holds and has not taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresRuns:
+    """Every method also raises DatabaseUnavailableError; those that name a run NotStoredError."""
+
+    database: Database
+
+    def create(self, flow: StoredWorkflow, arguments: dict[str, Any], by: str, now: datetime) -> RunRecord:
+        """Ask for a run: some orchestrator takes it."""
+        about = flow.about
+        deadline = None if about.deadline_s is None else now + timedelta(seconds=about.deadline_s)
+        row = {
+            "id": f"r{secrets.token_hex(_ID_BYTES)}",
+            "project": flow.project,
+            "workflow": flow.name,
+            "version_id": flow.version,
+            "arguments": arguments,
+            "state": RunState.QUEUED,
+            "durable": about.durable,
+            "max_calls": about.max_calls,
+            "max_usd": about.max_usd,
+            "created_by": by,
+            "created_at": now,
+            "deadline_at": deadline,
+        }
+        made = self.database.read_one(insert(workflow_run).values(row).returning(workflow_run))
+        assert made is not None  # noqa: S101 - a row that is inserted is returned
+        return run_of(made)
+
+    def load(self, run_id: str) -> RunRecord:
+        with self.database.transaction() as connection:
+            return _load(connection, run_id)
+
+    def page(
+        self,
+        limit: int,
+        project: str | None = None,
+        workflow: str | None = None,
+        state: RunState | None = None,
+        before: tuple[datetime, str] | None = None,
+    ) -> list[RunRecord]:
+        """List runs, the newest first, those made before (created at, id)."""
+        run = workflow_run.c
+        query = select(workflow_run).order_by(run.created_at.desc(), run.id.desc()).limit(limit)
+        for column, wanted in ((run.project, project), (run.workflow, workflow), (run.state, state)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        if before is not None:
+            query = query.where(tuple_(run.created_at, run.id) < before)
+        return [run_of(row) for row in self.database.read(query)]
+
+    def calls(self, run_id: str) -> list[CallRecord]:
+        """Return the calls of a run, in the order in which they were made; large results are left out."""
+        with self.database.transaction() as connection:
+            _load(connection, run_id)
+            return calls_of(connection, run_id, MOST_SHOWN_BYTES)
+
+    def answer(self, run_id: str) -> bytes | None:
+        """Return what a run answered, as MessagePack; None: nothing yet."""
+        run = workflow_run.c
+        row = self.database.read_one(select(run.answer, run.answer_blob).where(run.id == run_id))
+        if row is None or row.answer_blob is None:
+            return None if row is None else row.answer
+        return RunJournal(self.database).blob(run_id, row.answer_blob)
+
+    def cancel(self, run_id: str, now: datetime) -> RunRecord:
+        """End a run that nobody holds at once, and ask the holder of any other to. One that has ended stays as it
+        is."""
+        with self.database.transaction() as connection:
+            found = _load(connection, run_id, for_update=True)
+            held = {"cancel_asked": True}
+            gone = {"state": RunState.CANCELLED, "ended_at": now, "wake_at": None, "cancel_asked": True}
+            if found.state in OPEN:
+                values = held if found.state is RunState.RUNNING else gone
+                connection.execute(update(workflow_run).where(workflow_run.c.id == run_id).values(values))
+            return _load(connection, run_id)
+
+    def send(self, run_id: str, name: str, value: bytes, by: str, now: datetime) -> None:
+        """Send a signal, whose value is MessagePack. Raises InUseError for a run that has ended, and for too many."""
+        signal = workflow_signal.c
+        with self.database.transaction() as connection:
+            run = _load(connection, run_id, for_update=True)
+            if run.state not in OPEN:
+                raise InUseError(f"run {run_id} is {run.state}: it takes no signal any more")
+            held = select(func.count()).where(signal.run_id == run_id, signal.taken_by.is_(None))
+            if connection.execute(held).scalar_one() >= MOST_SIGNALS:
+                raise InUseError(f"run {run_id} has {MOST_SIGNALS} signals that it has not taken: wait until it has")
+            row = {"run_id": run_id, "name": name, "value": value, "sent_at": now}
+            connection.execute(insert(workflow_signal).values(row | {"sent_by": by}))
+            if run.state is RunState.WAITING:
+                connection.execute(update(workflow_run).where(workflow_run.c.id == run_id).values(wake_at=now))
+
+    def resume(
+        self, run_id: str, now: datetime, resolved: Mapping[str, bytes | None], max_usd: float | None = None
+    ) -> RunRecord:
+        """Have a run that failed go on: what failed in it is forgotten, with all that was called after.
+
+        `resolved`: of calls of which nobody knows what became of them, call path → result (MessagePack), or None to
+        start it once more. `max_usd`: its budget from now on. Raises InUseError for a run that did not fail, where
+        calls with external effects were made after what failed, and where an uncertain call is not resolved."""
+        with self.database.transaction() as connection:
+            run = _load(connection, run_id, for_update=True)
+            if run.state not in RESUMABLE:
+                raise InUseError(f"run {run_id} is {run.state}: only one that failed can be resumed")
+            calls = calls_of(connection, run_id)
+            failed = [each for each in calls if each.state is CallState.FAILED]
+            uncertain = {each.call.path for each in failed if each.failure and each.failure.kind == "uncertain"}
+            if uncertain != set(resolved):
+                paths = ", ".join(sorted(uncertain)) or "none"
+                raise InUseError(f"run {run_id}: say what becomes of its uncertain calls, each of them: {paths}")
+            _forget(connection, run, calls, failed)
+            for each in failed:
+                if (result := resolved.get(each.call.path)) is not None:
+                    settle_row(connection, run_id, Settled(each.call.path, each.seq, result), now)
+            values: dict[str, Any] = {"state": RunState.QUEUED, "reason": "", "ended_at": None, "restarts": 0}
+            if max_usd is not None:
+                values["max_usd"] = max_usd
+            connection.execute(update(workflow_run).where(workflow_run.c.id == run_id).values(values))
+            return _load(connection, run_id)
+
+
+def _load(connection: Connection, run_id: str, *, for_update: bool = False) -> RunRecord:
+    query = select(workflow_run).where(workflow_run.c.id == run_id)
+    row = connection.execute(query.with_for_update() if for_update else query).one_or_none()
+    if row is None:
+        begun = select(workflow_run.c.id).where(workflow_run.c.id.startswith(run_id[:3], autoescape=True)).limit(100)
+        raise not_stored("run", run_id, connection.execute(begun).scalars().all())
+    return run_of(row)
+
+
+def _forget(connection: Connection, run: RunRecord, calls: Sequence[CallRecord], failed: Sequence[CallRecord]) -> None:
+    """Open again what failed, and drop what may have been called because of it. Raises InUseError where that had
+    external effects."""
+    call = workflow_call.c
+    first = min((each.seq for each in failed), default=0)
+    after = [each for each in calls if failed and each.made_after >= first and each not in failed]
+    kept = [each for each in after if each.call.effects is Effects.EXTERNAL and each.started_at is not None]
+    if kept:
+        raise InUseError(
+            f"run {run.id} called {kept[0].call.target} ({kept[0].call.path}), which has external effects, after what "
+            "failed: it cannot go on from there; start another run"
+        )
+    dropped = [each.call.path for each in after]
+    mine = call.run_id == run.id
+    connection.execute(delete(workflow_call).where(mine, call.path.in_(dropped)))
+    # Signals that these calls took are there for the next that asks.
+    signal = workflow_signal.c
+    freed = update(workflow_signal).where(signal.run_id == run.id, signal.taken_by.in_(dropped))
+    connection.execute(freed.values(taken_by=None))
+    opened = {"state": CallState.OPEN, "failure": null(), "seq": 0, "started_at": None, "ended_at": None}
+    paths = [each.call.path for each in failed]
+    connection.execute(update(workflow_call).where(mine, call.path.in_(paths)).values(opened))

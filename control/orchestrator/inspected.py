@@ -1,0 +1,19 @@
+"""What an app says of itself: its code is loaded once, as a run would."""
+
+from control.orchestrator.code_process import RUNNER, CodeProcess
+from control.orchestrator.failures import RunBrokeError, RunnerLostError
+from control.orchestrator.settings import OrchestratorSettings
+from control.tasks.task_source import TaskSource
+from medley_sdk.flows.messages import AppLoaded, FromRunner, LoadApp
+
+
+def inspected(source: TaskSource) -> AppLoaded:
+    """Raises ValueError, with the line, for code that raises, takes too long, or has types that do not travel."""
+    settings = OrchestratorSettings()
+    process = CodeProcess(RUNNER, FromRunner)
+    try:
+        return process.load(LoadApp(source.file, source.text, settings.limits), settings.load_s)
+    except (RunBrokeError, RunnerLostError) as error:
+        raise ValueError(str(error)) from None
+    finally:
+        process.end()

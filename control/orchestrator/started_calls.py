@@ -1,0 +1,134 @@
+"""Has the calls of one run done: those of models at the gateway, those of services in a worker."""
+
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from control.orchestrator.model_calls import ModelCalls
+from control.orchestrator.service_queue import Computed
+from control.orchestrator.service_worker import ServiceWorkers
+from control.orchestrator.waiting_threads import WaitingThreads
+from control.runs.record import AppVersion, CallRecord, RunRecord
+from medley_sdk.flows.messages import CallKind, Effects, Failure, ServiceInfo
+from templates_lib.values.nearest_name import nearest_name
+
+TRIES = 3
+"""Times that a call is started whose worker dies, where it may be started again."""
+_MODEL_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    path: str
+    value: bytes = b""
+    failure: Failure | None = None
+    usd: float = 0.0
+    again: bool = False
+    """Its worker was lost, and it may be started again."""
+    tries: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What all runs of an orchestrator share."""
+
+    models: ModelCalls | None
+    workers: ServiceWorkers
+    threads: WaitingThreads
+    clock: Callable[[], datetime]
+
+
+class StartedCalls:
+    """Of one run, and used by its driver alone."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools, self.clock = tools, tools.clock
+        self.services: dict[str, ServiceInfo] = {}
+        """Of the run's app."""
+        self._reserved: dict[str, float] = {}
+        """Call → dollars that it may cost, of those that are under way."""
+
+    def start(
+        self,
+        run: RunRecord,
+        version: AppVersion,
+        record: CallRecord,
+        given: bytes,
+        spent_usd: float,
+        events: "queue.SimpleQueue[Any]",
+        tries: int = 1,
+    ) -> Failure | None:
+        """Start a call; `events` gets its CallEnded. Returns why it is not started, where it cannot be."""
+        if record.call.kind is CallKind.MODEL:
+            return self._ask_model(run, record, given, spent_usd, events)
+        return self._ask_service(run, version, record, given, events, tries)
+
+    def _ask_model(
+        self, run: RunRecord, record: CallRecord, given: bytes, spent_usd: float, events: "queue.SimpleQueue[Any]"
+    ) -> Failure | None:
+        models, call = self._tools.models, record.call
+        if models is None:
+            return Failure("call", f"model {call.target}: this orchestrator knows no gateway; start it with --gateway")
+        if run.max_usd is not None:
+            most = models.most_usd(call.target, given, run.project)
+            if most is None:
+                why = f"model {call.target}: what it costs is not known, and max_usd of the run is {run.max_usd:g}"
+                return Failure("budget", why)
+            left = run.max_usd - spent_usd - sum(self._reserved.values())
+            if most > left:
+                why = f"costs up to {most:.6f} $, and {max(left, 0.0):.6f} $ of max_usd {run.max_usd:g} are left"
+                return Failure("budget", f"model {call.target}: {why}")
+            self._reserved[call.path] = most
+        until_s = time.monotonic() + (call.timeout_s or _MODEL_S)
+        headers = {"x-request-id": f"{run.id}/{call.path}"}
+
+        def ask() -> None:
+            try:
+                answered = models.call(call.target, given, run.project, headers, until_s)
+            except Exception as error:  # whatever it is, the run must not wait for ever
+                events.put(CallEnded(call.path, failure=Failure("call", f"model {call.target}: {error}")))
+                return
+            finally:
+                self._reserved.pop(call.path, None)
+            events.put(CallEnded(call.path, answered.value, answered.failure, answered.usd))
+
+        self._tools.threads.submit(ask)
+        return None
+
+    def _ask_service(
+        self,
+        run: RunRecord,
+        version: AppVersion,
+        record: CallRecord,
+        given: bytes,
+        events: "queue.SimpleQueue[Any]",
+        tries: int,
+    ) -> Failure | None:
+        call = record.call
+        info = self.services.get(call.target)
+        if info is None:
+            known = nearest_name(call.target, self.services)
+            return Failure("call", f"service {call.target}: is not at the top level of {version.file}; {known}")
+        may_again = call.idempotent or call.effects is Effects.NONE
+
+        def done(computed: Computed) -> None:
+            events.put(_ended(call.path, computed, may_again=may_again, tries=tries))
+
+        same = {name: each for name, each in self.services.items() if each.network == info.network}
+        worker = self._tools.workers.worker(version, same, network=info.network)
+        worker.compute(f"{run.id}/{call.path}", info.name, given, done)
+        return None
+
+
+def _ended(path: str, computed: Computed, *, may_again: bool, tries: int) -> CallEnded:
+    if not computed.failure:
+        return CallEnded(path, computed.value)
+    if computed.is_open and not may_again:
+        return CallEnded(
+            path, failure=Failure("uncertain", f"{computed.failure}; nobody knows what became of the call")
+        )
+    again = computed.is_open and not computed.was_late and tries < TRIES
+    return CallEnded(path, failure=Failure("call", computed.failure), again=again, tries=tries)

@@ -1,0 +1,56 @@
+"""Processes that run users' code: started with nothing of this one's own, in which there are secrets."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+import medley_sdk
+
+END_S = 0.2
+"""Time for a process that closed its pipe to say how it ended."""
+
+
+def start_child(module: str, hash_seed: int = 0) -> subprocess.Popen[bytes]:
+    """Start a module that is asked over its standard input, whose pipe does not block. `hash_seed`: of Python's hashes,
+    by which sets are ordered."""
+    found = (Path(package.__file__ or "").parents[1] for package in (medley_sdk, msgspec))
+    environment = {
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(map(str, found))),
+        "PYTHONHASHSEED": str(hash_seed),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LANG": "C.UTF-8",
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-s", "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        env=environment,
+        cwd="/",
+        start_new_session=True,
+    )
+    assert child.stdin is not None  # noqa: S101 - it is a pipe
+    os.set_blocking(child.stdin.fileno(), False)
+    return child
+
+
+def end_child(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)  # and what it has started: that would keep the pipes open
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            pipe.close()
+    child.wait()
+
+
+def how_it_ended(child: subprocess.Popen[bytes]) -> str:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = child.wait(END_S)
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+    return "it closed its pipe"

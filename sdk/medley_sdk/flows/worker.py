@@ -1,0 +1,58 @@
+"""The process that runs the services of one app: `python -m medley_sdk.flows.worker`, asked over its standard input.
+
+It holds all services that it was asked for, and computes one batch at a time (DyOrc, section 6.1).
+"""
+
+from typing import Any
+
+from medley_sdk.flows.app import App, load_app
+from medley_sdk.flows.batch import Given, computed
+from medley_sdk.flows.isolation import without_network
+from medley_sdk.flows.messages import Batch, LoadApp, Outcome, ToWorker
+from medley_sdk.flows.pipes import Pipes
+from medley_sdk.loading import fault_of
+from medley_sdk.sandbox import taken_pipes
+
+
+class Worker:
+    def __init__(self, pipes: Pipes) -> None:
+        self._pipes, self._file = pipes, ""
+        self._app = App({}, {})
+        self._loaded: dict[str, Any] = {}
+
+    def serve(self) -> None:
+        for message in self._pipes.messages():
+            match message:
+                case LoadApp():
+                    self._load(message)
+                case Batch(service, items):
+                    read = (self._pipes.read() for _ in range(items))
+                    for outcome in self._computed(service, [Given(item.call, item.given) for item in read]):
+                        self._pipes.write(outcome)
+
+    def _load(self, ask: LoadApp) -> None:
+        self._file = ask.file
+        isolated = not ask.network and without_network()
+        try:
+            self._app = load_app(ask.source, ask.file)
+            self._pipes.write(self._app.described(isolated=isolated))
+        except BaseException as error:
+            self._pipes.write(fault_of(error, ask.file))
+
+    def _computed(self, name: str, batch: list[Given]) -> list[Outcome]:
+        try:
+            service = self._app.services[name]
+            if name not in self._loaded:
+                self._loaded[name] = service.made_of()
+        except BaseException as error:
+            return [Outcome(failure=f"cannot be loaded: {fault_of(error, self._file).reason}") for _ in batch]
+        return computed(service, self._loaded[name], batch, self._file)
+
+
+def main() -> None:
+    asks, replies = taken_pipes()
+    Worker(Pipes(asks, replies, ToWorker)).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Apps for tests of runs: code of workflows and services."""
+
+from control.tasks.task_source import TaskSource
+
+GOOD = '''
+import asyncio
+import os
+import time
+
+import medley_sdk as medley
+from medley_sdk import CallName, model, service, workflow
+
+
+@service
+class Double:
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def __call__(self, numbers: list[int]) -> list[int]:
+        return [2 * number for number in numbers]
+
+
+@service(max_batch=8)
+class Sizes:
+    """Of its batches."""
+
+    def __call__(self, numbers: list[int]) -> list[int]:
+        time.sleep(0.05)
+        return [len(numbers)] * len(numbers)
+
+
+@service(effects="external")
+class Ledger:
+    def __call__(self, files: list[str], lines: list[str], calls: list[CallName]) -> list[int]:
+        for file, line, call in zip(files, lines, calls):
+            with open(file, "a") as ledger:
+                ledger.write(f"{line} {call.id}\\\\n")
+        return list(range(len(lines)))
+
+
+@service
+class Faulty:
+    def __call__(self, numbers: list[int]) -> list[int]:
+        if 7 in numbers:
+            os._exit(3)
+        if 8 in numbers:
+            return []
+        raise ValueError("no such number")
+
+
+@service
+class Large:
+    def __call__(self, sizes: list[int]) -> list[bytes]:
+        return [bytes(size) for size in sizes]
+
+
+@service
+class Length:
+    def __call__(self, texts: list[bytes]) -> list[int]:
+        return [len(text) for text in texts]
+
+
+@service
+class Says:
+    """What its process may do."""
+
+    def __call__(self, hosts: list[int]) -> list[dict[str, str]]:
+        import socket
+
+        try:
+            socket.create_connection(("127.0.0.1", hosts[0]), timeout=5).close()
+            network = "reached"
+        except OSError as error:
+            network = type(error).__name__
+        return [{"network": network, "environment": ",".join(sorted(os.environ))}]
+
+
+@service(network=True)
+class Reaches(Says.made_of):
+    pass
+
+
+@workflow
+async def doubled(start: int, times: int = 3) -> int:
+    value = start
+    for _ in range(times):
+        value = Double(value)
+    return await value
+
+
+@workflow
+async def fanned(width: int) -> list[int]:
+    return await medley.gather(*(Sizes(number) for number in range(width)))
+
+
+@workflow
+async def noted(file: str, lines: list[str]) -> list[int]:
+    return [await Ledger(file, line) for line in lines]
+
+
+@workflow
+async def approved(file: str) -> str:
+    medley.emit({"asked": "may I?"})
+    answer = await medley.signal("approved", timeout_s=3600, of=bool)
+    if not answer:
+        return "refused"
+    await Ledger(file, "approved")
+    return "done"
+
+
+@workflow
+async def late(seconds: float) -> str:
+    answer = await medley.signal("never", timeout_s=seconds)
+    await medley.sleep(seconds)
+    return f"nobody said {answer}"
+
+
+@workflow
+async def careful(number: int) -> str:
+    try:
+        await Faulty(number)
+    except medley.CallError as error:
+        return str(error)
+    return "no error"
+
+
+@workflow
+async def careless(number: int) -> int:
+    return await Double(Faulty(number))
+
+
+@workflow
+async def large(size: int) -> list[int]:
+    made = Large(size)
+    return [await Length(made), len(await made)]
+
+
+@workflow(durable=False)
+async def light(start: int) -> int:
+    return await Double(Double(start))
+
+
+@workflow(deadline_s=0.3)
+async def too_late() -> None:
+    await medley.signal("never")
+
+
+@workflow
+async def asks(question: str) -> str:
+    first = model("echo-1")(question, max_tokens=8)
+    second = model("echo-1")([{"role": "user", "content": first}], max_tokens=8)
+    return (await second).text
+
+
+@workflow(max_usd=0.001)
+async def saves(question: str) -> str:
+    answers = []
+    try:
+        while True:
+            answers.append((await model("echo-1")(question, max_tokens=8)).text)
+    except medley.BudgetError:
+        return f"{len(answers)} answers"
+
+
+@workflow(max_usd=0.001)
+async def spends(question: str) -> None:
+    while True:
+        await model("echo-1")(question, max_tokens=8)
+
+
+@workflow
+async def unknown_model() -> str:
+    return (await model("echo-2")("hello")).text
+
+
+@workflow
+async def isolated(port: int) -> list[dict[str, str]]:
+    import socket
+
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        network = "reached"
+    except OSError as error:
+        network = type(error).__name__
+    own = {"network": network, "environment": ",".join(sorted(os.environ))}
+    return [own, await Says(port), await Reaches(port)]
+
+
+@workflow
+async def has_no_end() -> None:
+    while True:
+        pass
+
+
+TWELVE = 12
+
+
+@workflow
+async def twelve(file: str, pause: float = 0.0) -> int:
+    """Calls of every kind, 12 in all; four of them have effects."""
+    first = Double(1)
+    notes = [Ledger(file, "a"), Ledger(file, "b")]
+    total = await Double(first)
+    await medley.sleep(pause)
+    values = await medley.gather(*(Double(number) for number in range(3)), *notes)
+    total += sum(values[:3])
+    medley.emit(total)
+    note = await Ledger(file, "c")
+    total += await Double(note)
+    return total + await Ledger(file, "d")
+'''.replace("\\\\n", "\\n")
+
+
+def source(text: str = GOOD, file: str = "app.py") -> TaskSource:
+    return TaskSource(file, text)

@@ -1,0 +1,174 @@
+"""Whatever dies, every run ends, and what changes something outside is done once."""
+
+import ctypes
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy import update
+
+from control.actions.workflows import resume_run
+from control.db.database import Database
+from control.db.run_tables import workflow_run
+from control.orchestrator.code_process import RUNNER, WORKER
+from control.runs.record import CallState
+from control.runs.run_state import OPEN, RunState
+from tests.control.orchestrator.world import PATIENCE_S, World
+from tests.forked import Forked
+
+ANSWER = 10
+LINES = "abcd"
+PROCESS = "tests.control.orchestrator.process"
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _orphans_are_ours() -> None:
+    """What an orchestrator leaves behind when it is killed becomes this process's child: so its end can be waited
+    for."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def orphans_gone() -> None:
+    """Wait until no process of an orchestrator that was killed writes into a ledger any more."""
+    psutil.wait_procs([each for each in psutil.Process().children() if WORKER in command(each)], PATIENCE_S)
+
+
+def command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def lease_runs_out(world: World) -> None:
+    """As if time had passed: a lease that is short by the clock runs out on a busy machine where nobody died."""
+    gone = world.clock().replace(year=2000)
+    world.database.write(update(workflow_run).where(workflow_run.c.state == "running").values(lease_until=gone))
+
+
+def lines(ledger: Path) -> Counter[str]:
+    """Line → times that it was written, by its call's id."""
+    return Counter(ledger.read_text().split("\n")[:-1]) if ledger.exists() else Counter()
+
+
+def settled_by_hand(world: World, run: str, ledger: Path) -> None:
+    """What an operator does: look what became of calls that are uncertain, and say so."""
+    found = world.runs.load(run)
+    if found.state is not RunState.UNCERTAIN:
+        return
+    orphans_gone()
+    written = {line.split()[1] for line in lines(ledger)}
+    uncertain = [
+        call.call.path
+        for call in world.runs.calls(run)
+        if call.state is CallState.FAILED and call.failure and call.failure.kind == "uncertain"
+    ]
+    assert uncertain
+    resolved = {path: b"\x00" if f"{run}/{path}" in written else None for path in uncertain}
+    resume_run(world.act(), run, resolved)
+
+
+def check(world: World, run: str, ledger: Path) -> None:
+    assert world.answer(run) == ANSWER
+    written = lines(ledger)
+    assert sorted(line.split()[0] for line in written) == list(LINES), written
+    assert set(written.values()) == {1}
+    calls = world.runs.calls(run)
+    assert len(calls) == 12
+    assert all(call.state is CallState.DONE for call in calls)
+    assert sorted(call.seq for call in calls) == list(range(1, 13))
+
+
+def killed_at(world: World, database_url: str, ledger: Path, place: str, record: int, victim: str) -> bool:
+    """Kill at a record, and have others end the run. False: there is no such record."""
+    run = world.start("twelve", file=str(ledger))
+    first = Forked(PROCESS, [database_url, place, record, victim])
+    if victim == "orchestrator":
+        give_up_s = time.monotonic() + PATIENCE_S
+        while first.poll() is None and world.runs.load(run).state in OPEN:
+            assert time.monotonic() < give_up_s
+            time.sleep(0.002)
+        was_killed = first.poll() is not None
+    else:
+        world.ended(run)
+        was_killed = True
+    first.terminate()
+    first.wait()
+    orphans_gone()
+    lease_runs_out(world)
+    if world.runs.load(run).state in OPEN or world.runs.load(run).state is RunState.UNCERTAIN:
+        with world.orchestrator():
+            world.ended(run)
+            settled_by_hand(world, run, ledger)
+            world.ended(run)
+    check(world, run, ledger)
+    return was_killed
+
+
+RECORDS = 15
+"""More than a run of 12 calls has: the last is found by its not being there."""
+
+
+@pytest.mark.parametrize(
+    ("place", "record", "victim"),
+    [("after", 4, "orchestrator"), ("after", 2, "runner")],
+)
+def test_a_run_ends_right_whatever_is_killed(
+    database: Database, database_url: str, tmp_path: Path, place: str, record: int, victim: str
+) -> None:
+    world = World(database)
+    world.push()
+    killed_at(world, database_url, tmp_path / "ledger", place, record, victim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["orchestrator", "runner"])
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_run_ends_right_whatever_is_killed_at_every_record(
+    database: Database, database_url: str, tmp_path: Path, place: str, victim: str
+) -> None:
+    world = World(database)
+    world.push()
+    killed = [
+        killed_at(world, database_url, tmp_path / f"ledger{record}", place, record, victim) for record in range(1, 40)
+    ]
+    assert sum(killed) >= RECORDS
+    assert victim == "runner" or not killed[-1]  # every record there is was one of these
+
+
+@pytest.mark.slow
+def test_random_kills_of_orchestrators_and_of_code(database: Database, database_url: str, tmp_path: Path) -> None:
+    world, chance = World(database), random.Random(26)
+    world.push()
+    runs = {world.start("twelve", file=str(tmp_path / f"{n}"), pause=0.2): tmp_path / f"{n}" for n in range(20)}
+    kills = 0
+    process = Forked(PROCESS, [database_url])
+    while kills < 200:
+        time.sleep(chance.uniform(0.0, 0.3))
+        if chance.random() < 0.3:
+            process.kill()
+            process.wait()
+            lease_runs_out(world)
+            process = Forked(PROCESS, [database_url])
+        else:
+            runners = [each for each in psutil.Process(process.pid).children() if RUNNER in command(each)]
+            if not runners:
+                runs |= {
+                    world.start("twelve", file=str(tmp_path / f"{kills}-{n}"), pause=0.2): tmp_path / f"{kills}-{n}"
+                    for n in range(8)
+                }
+                continue
+            chance.choice(runners).kill()
+        kills += 1
+        for run, ledger in runs.items():
+            settled_by_hand(world, run, ledger)
+    for run, ledger in runs.items():
+        while world.ended(run).state is RunState.UNCERTAIN:
+            settled_by_hand(world, run, ledger)
+        check(world, run, ledger)
+    process.terminate()
+    process.wait()
