@@ -33,13 +33,19 @@ def every_type(graph: str) -> list[BenchType]:
     return [BenchType(name, 1 / len(names)) for name in names]
 
 
-def world_of_apps(apps: Mapping[str, Sequence[BenchType]], clouds: str, requests_per_s: float) -> World:
-    """A fleet of these graphs, with as many requests/s for each. `clouds`: entries of the section, as YAML."""
+def world_of_apps(
+    apps: Mapping[str, Sequence[BenchType]],
+    clouds: str,
+    requests_per_s: float,
+    slo: Mapping[str, float] = RELAXED,
+) -> World:
+    """A fleet of these graphs, with as many requests/s for each. `clouds`: entries of the section, as YAML. `slo`: an
+    objective for each that an answer has."""
     text = ["apiVersion: medley/v1", "kind: Fleet", "name: bench", "apps:"]
     for name, types in apps.items():
         demand = f"    demand: {{requests_per_s: {requests_per_s!r}}}"
         text += [f"  - name: {name}", f"    graph: {name}", demand, "    request_types:"]
-        text += [_type(name, each) for each in types]
+        text += [_type(name, each, slo) for each in types]
     with tempfile.TemporaryDirectory(prefix="medley-bench-") as folder:
         spec = Path(folder) / "fleet.yaml"
         spec.write_text("\n".join([*text, f"clouds: [{clouds}]"]) + "\n")
@@ -60,10 +66,10 @@ def library_of_world(world: World) -> Library:
     return joined_library(sources_of(world))
 
 
-def _type(graph: str, each: BenchType) -> str:
+def _type(graph: str, each: BenchType, objectives: Mapping[str, float]) -> str:
     made = load_graph(graph)
     kind = request_type(made, each.name, possible_types(made)[each.name], Lengths())
-    slo = ", ".join(f"{name}: {RELAXED[name]}" for name in NEEDED[answer_of(made, kind)])
+    slo = ", ".join(f"{name}: {objectives[name]}" for name in NEEDED[answer_of(made, kind)])
     lengths = ", ".join(f"{name}: {value!r}" for name, value in each.lengths.items())
     workload = f", workload: {each.workload}" if each.workload else ""
     return f"      - {{type: {each.name}, share: {each.share!r}, slo: {{{slo}}}, lengths: {{{lengths}}}{workload}}}"

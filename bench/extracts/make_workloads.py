@@ -1,4 +1,5 @@
-"""Make templates_lib/data/workloads from the public traces in ../shared/data/traces, and print what was lost.
+"""Make templates_lib/data/workloads from the public traces in ../shared/data/traces and, beside it, multimodal, and
+print what was lost.
 
     python bench/extracts/make_workloads.py [TRACES_FOLDER]
 
@@ -32,6 +33,19 @@ TRIES = 1000
 SEED = 20261121
 SERVEGEN = "alibaba/ServeGen @f891d1189eb32b3868dfc443800c4150548c282a (Alibaba Model Studio)"
 AZURE = "Azure/AzurePublicDataset data/AzureLLMInferenceTrace_{}.csv @b469a113cedca53ddc3bdea71a143dc4b7d8700c"
+AZURE_LMM = (
+    "Azure/AzurePublicDataset data/AzureLMMInferenceTrace_multimodal.csv.gz (Azure LMM inference trace 2025, of "
+    "ModServe), rows as ChuDinhKlopp/inference-bench @ce3f57f has them"
+)
+WINDOW = (
+    "every row of a window of consecutive rows; images are the square root of the released NumImages, which is their "
+    "square; text and image tokens are told apart by the public rule for images (templates_lib/load/azure_lmm.py)"
+)
+WINDOWS = (
+    # id, file of ../shared/data/multimodal, date
+    ("azure-lmm-2024-10-16", "azure_multimodal_bursty_2000.csv", "2024-10-16"),
+    ("azure-lmm-2024-10-21", "azure_multimodal_bursty_1055.csv", "2024-10-21"),
+)
 SYSTEMATIC = (
     f"one pair from each of {PAIRS} equal blocks of the trace in a serpentine order of joint (prompt, output) lengths; "
     f"of {TRIES} seeded samples the one whose statistics are nearest to the whole trace's"
@@ -178,6 +192,20 @@ def write_shape(shape: WorkloadShape, licence: str, date: str, method: str) -> S
     return ShapeFacts(shape.id, file, shape.source, licence, date, method, count, full, kept)
 
 
+def write_window(path: Path, name: str, date: str) -> ShapeFacts:
+    """Every row of a window of the Azure LMM trace, with its arrivals."""
+    trace = read_trace(path, name=name)
+    columns = (trace.units["images"].astype(int), trace.units["image_tokens"].astype(int))
+    lengths = (trace.prompt_tokens, trace.output_tokens, *columns)
+    arrivals = [f"{at_s:.3f}" for at_s in trace.arrival_s]
+    rows = list(zip(arrivals, *(column.tolist() for column in lengths), strict=True))
+    file = f"{name}.csv.gz"
+    write_gzip(TARGET / file, ("arrival_s", "input_tokens", "output_tokens", "images", "image_tokens"), rows)
+    print(f"{name:24} {len(rows):,} rows of {trace.duration_s:.0f} s, {(columns[0] > 0).mean():.1%} with images")
+    kept = statistics(WorkloadShape(name, trace.prompt_tokens, trace.output_tokens))
+    return ShapeFacts(name, file, AZURE_LMM, "CC-BY-4.0", date, WINDOW, len(rows), kept, kept)
+
+
 def write_rates(series: RateSeries, licence: str, date: str, method: str) -> RateFacts:
     file = f"rates-{series.id}.csv.gz"
     rows: list[tuple[object, ...]] = [
@@ -219,6 +247,7 @@ def main(folder: Path) -> None:
         + SYSTEMATIC
     )
     shapes.append(write_shape(servegen_image_shape(folder), "Apache-2.0", "2025", method))
+    shapes += [write_window(folder.parent / "multimodal" / file, name, date) for name, file, date in WINDOWS]
     clients = read_rate_series(folder / "servegen_client_rates.csv.gz", 600)
     for model in ("m-large", "m-mid", "m-small"):
         hourly = resampled(clients[model], 3600)

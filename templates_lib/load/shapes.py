@@ -9,7 +9,7 @@ import msgspec
 
 from templates_lib.load.rate_files import read_rate_series
 from templates_lib.load.rate_series import RateSeries
-from templates_lib.load.traces import read_trace
+from templates_lib.load.traces import Trace, read_trace
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.values.nearest_name import nearest_name
 
@@ -76,6 +76,18 @@ def load_shape(name: str) -> WorkloadShape:
     if name not in known:
         raise ValueError(_unknown("workload shape", name, known))
     return _shape(known[name])
+
+
+def load_window(name: str) -> Trace:
+    """The requests of a shipped shape that has arrivals, in order: a window of a real trace. Raises ValueError with the
+    nearest name when there is none, and for a shape of lengths alone."""
+    known = {facts.id: facts for facts in catalogue().shapes}
+    if name not in known:
+        raise ValueError(_unknown("workload shape", name, known))
+    trace = read_trace(_folder() / known[name].file, name=name)
+    if trace.duration_s <= 0:
+        raise ValueError(f"workload shape {name!r} has lengths and no arrivals; take a window of a trace")
+    return trace
 
 
 def load_rates(name: str) -> RateSeries:

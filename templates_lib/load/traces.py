@@ -12,6 +12,7 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from templates_lib.load.azure_lmm import images_of, text_tokens_of
 from templates_lib.load.rate_series import RateSeries
 from templates_lib.load.workload import UNIT_COLUMNS, WorkloadShape
 
@@ -116,6 +117,13 @@ class TraceFormat:
     prompt: str
     output: str
     seconds: Callable[[str], float]
+    squared_images: str = ""
+    """Column of the square of the number of images (`templates_lib.load.azure_lmm`), whose tokens `prompt` counts."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Those that a file of this kind has."""
+        return frozenset({self.arrival, self.prompt, self.output, self.squared_images} - {""})
 
 
 def _iso_seconds(text: str) -> float:
@@ -129,6 +137,7 @@ def _milliseconds(text: str) -> float:
 
 FORMATS = (
     TraceFormat("medley", "arrival_s", "input_tokens", "output_tokens", float),
+    TraceFormat("azure-lmm", "TIMESTAMP", "ContextTokens", "GeneratedTokens", _iso_seconds, "NumImages"),
     TraceFormat("azure", "TIMESTAMP", "ContextTokens", "GeneratedTokens", _iso_seconds),
     TraceFormat("mooncake", "timestamp_ms", "input_tokens", "output_tokens", _milliseconds),
     TraceFormat("burstgpt", "Timestamp", "Request tokens", "Response tokens", float),
@@ -209,16 +218,20 @@ def read_trace(path: Path, *, name: str = "") -> Trace:
 
 def _format_of(path: Path, row: dict[str, str]) -> TraceFormat:
     for known in FORMATS:
-        if {known.prompt, known.output, known.arrival or known.prompt} <= row.keys():
+        if known.columns <= row.keys():
             return known
-    wanted = "; ".join(", ".join(filter(None, (f.arrival, f.prompt, f.output))) for f in FORMATS)
+    wanted = "; ".join(", ".join(filter(None, (f.arrival, f.squared_images, f.prompt, f.output))) for f in FORMATS)
     raise TraceError(f"{path}: columns {', '.join(row)} are none of the known kinds: {wanted}")
 
 
 def _request(known: TraceFormat, row: dict[str, str]) -> TraceRequest:
     arrival = _number(row, known.arrival, known.seconds) if known.arrival else 0.0
-    units = {unit: _units(row, unit) for unit in UNIT_COLUMNS if unit in row}
-    return TraceRequest(arrival, _tokens(row, known.prompt), _tokens(row, known.output), units)
+    prompt, output = _tokens(row, known.prompt), _tokens(row, known.output)
+    if known.squared_images:
+        images = images_of(_units(row, known.squared_images))
+        text = text_tokens_of(prompt, images) if images else prompt
+        return TraceRequest(arrival, text, output, {"images": float(images), "image_tokens": float(prompt - text)})
+    return TraceRequest(arrival, prompt, output, {unit: _units(row, unit) for unit in UNIT_COLUMNS if unit in row})
 
 
 def _units(row: dict[str, str], column: str) -> float:

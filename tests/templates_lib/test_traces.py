@@ -133,3 +133,21 @@ def test_lengths_alone_have_no_rate(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path, "input_tokens,output_tokens\n1,2\n3,4\n"))
     with pytest.raises(TraceError, match="shape of lengths"):
         _ = trace.requests_per_s
+
+
+AZURE_LMM = """TIMESTAMP,NumImages,ContextTokens,GeneratedTokens
+2024-10-21T12:16:01.098Z,529,35932,45
+2024-10-21T12:16:01.108Z,1,2270,29
+2024-10-21T12:16:01.109Z,0,77,9
+2024-10-21T12:16:02.108Z,1,128,12
+2024-10-21T12:16:03.108Z,3,9000,12
+2024-10-21T12:16:04.108Z,4,100,12
+"""
+
+
+def test_the_azure_lmm_trace_has_squares_of_the_number_of_images(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path, AZURE_LMM))
+    assert trace.units["images"].tolist() == [23, 1, 0, 1]
+    assert trace.prompt_tokens.tolist() == [35932 - 23 * 1105, 2270 - 1105, 77, 128 - 85]
+    assert (trace.prompt_tokens + trace.units["image_tokens"]).tolist() == [35932, 2270, 77, 128]
+    assert [bad.line for bad in trace.bad_rows] == [6, 7]  # no square, and too few tokens for two images
