@@ -56,6 +56,20 @@ class StepTable:
     busy_share: float = 1.0
     """Share of a step's time without the head that its largest part takes."""
 
+    def seconds(self, prompt: int, context: float, requests: int, cached: float, ended: int) -> float:
+        """Of one step of one replica: `prompt` tokens that attend to `context` earlier ones in the mean, `requests`
+        that decode behind `cached` tokens in the mean, `ended` prompts whose last token is in it."""
+        body = _between(self.rows_s, _ROWS, float(prompt + requests))
+        if requests:
+            body += requests * _between(self.decode_context_s, _CONTEXTS, cached + 1.0)
+        else:
+            body -= self.decode_step_s
+        if prompt:
+            seen = _between(self.prompt_context_s, _CONTEXTS, context + 1.0)
+            body += self.prompt_step_s + prompt * (self.prompt_token_s + seen)
+        sampled = requests + ended
+        return body + (_between(self.head_s, _ROWS, float(sampled)) if sampled else 0.0)
+
     def slowed(self, times: float) -> "StepTable":
         """The same, each step taking so many times as long."""
         seconds = [field.name for field in fields(self) if field.name.endswith("_s")]
@@ -72,6 +86,13 @@ def row_points() -> Floats:
     """(ROW_POINTS,)"""
     octaves = 2.0 ** np.arange(DENSE_OCTAVES, OCTAVES)[:, None] * (1 + np.arange(CELLS) / CELLS)
     return np.concatenate((np.arange(DENSE), octaves.ravel(), [2.0**OCTAVES]))
+
+
+_ROWS, _CONTEXTS = row_points(), table_points()
+
+
+def _between(values: Floats, points: Floats, at: float) -> float:
+    return float(np.interp(at, points, values))
 
 
 def step_table(

@@ -3,17 +3,14 @@ costs."""
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from control.timing.step_table import StepTable, row_points, step_table, table_points
+from control.timing.step_table import StepTable, step_table
 from templates_lib.cost.component import EstimatedComponentCost
 from templates_lib.graphs.component import Component, ComponentWork, DecoderSpec
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.ports.component_cost import ComponentCostModel
-from templates_lib.ports.cost_model import Floats, Parallel
+from templates_lib.ports.cost_model import Parallel
 from templates_lib.values.node_config import NodeConfig
 
-_ROWS, _CONTEXTS = row_points(), table_points()
 _LONG = 65_536.0
 """Tokens of a request by which the size of a KV cache is found out: so many that no other limit is nearer."""
 
@@ -53,17 +50,7 @@ class TextTimes:
     def seconds(self, prompt: int, context: float, decoding: int, cached: float, ended: int) -> float:
         """Of one step: `prompt` tokens that attend to `context` earlier ones in the mean, `decoding` requests behind
         `cached` tokens in the mean, `ended` prompts whose last token is in it (`control.timing.step_table`)."""
-        table = self.table
-        body = _between(table.rows_s, _ROWS, float(prompt + decoding))
-        if decoding:
-            body += decoding * _between(table.decode_context_s, _CONTEXTS, cached + 1.0)
-        else:
-            body -= table.decode_step_s
-        if prompt:
-            seen = _between(table.prompt_context_s, _CONTEXTS, context + 1.0)
-            body += table.prompt_step_s + prompt * (table.prompt_token_s + seen)
-        sampled = decoding + ended
-        return body + (_between(table.head_s, _ROWS, float(sampled)) if sampled else 0.0)
+        return self.table.seconds(prompt, context, decoding, cached, ended)
 
     def prompt_s(self, tokens: int, rows: int) -> float:
         """Of a prompt alone, its rows among its tokens or apart from them."""
@@ -90,7 +77,3 @@ def text_times(
     if kv_tokens < _LONG:
         raise ValueError(f"{graph.id}: {component!r} and a KV cache do not fit {node.id}; take more GPUs")
     return TextTimes(table, part.spec.cross_share, kv_tokens)
-
-
-def _between(values: Floats, points: Floats, at: float) -> float:
-    return float(np.interp(at, points, values))
