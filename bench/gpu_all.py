@@ -4,7 +4,9 @@
 
 Each part is a process of its own, with what is left of the minutes; what it prints is kept in the folder, and a part
 that is done is not done again, so a run that was broken off goes on where it was. `report.md` has the date, the machine
-and what each part said. Ends with status 1 where a part failed or no time was left for it.
+and what each part said. A part that cannot run here (there is no GPU, or one where two are needed, or vLLM is not
+installed) says so, and is tried again by the next run. Ends with status 1 where a part failed, could not run or had no
+time left.
 """
 
 import argparse
@@ -36,12 +38,16 @@ PARTS: dict[str, tuple[str, ...]] = {
     "tokens": ("bench.gpu_tokens", "--device", "{device}"),
     "stages": ("bench.gpu_stages", "--gpu", "{gpu}", "--device", "{device}"),
     "profile": ("bench.gpu_profile", "--gpu", "{gpu}", "--device", "{device}", "--rows", "{folder}/profile.jsonl"),
+    "vllm": ("bench.gpu_vllm", "--device", "{device}"),
+    "pairs": ("bench.gpu_pairs", "--device", "{device}"),
     "kernel-times": ("bench.gpu_kernels", "--gpu", "{gpu}", "--device", "{device}"),
     "programs": ("pytest", "-v", "-n", "6", "--tb=short", "-p", "no:cacheprovider", *PROGRAMS),
 }
 """Name → module and arguments, what is worth most first."""
 _PROGRESS = re.compile(r"\d+%\|.*\[|^\[W\d+ ")
 """Bars of libraries, and warnings of torch's own threads."""
+CANNOT = os.EX_UNAVAILABLE
+"""Exit status of a part that cannot run here; its last line says why."""
 _TAIL = 40
 """Lines of what a failed part printed that are shown."""
 
@@ -57,26 +63,42 @@ def machine() -> str:
     return "\n".join(lines)
 
 
+def lacking(device: str) -> str:
+    """Say what no part can do without; empty: nothing."""
+    if device == "cpu" or (torch.cuda.is_available() and torch.cuda.device_count()):
+        return ""
+    return f"cannot run: torch {torch.__version__} (CUDA {torch.version.cuda}) finds no GPU here"
+
+
 def run(name: str, folder: Path, values: dict[str, str], timeout_s: float) -> dict[str, object]:
-    """Do a part. What came of it: `status` is `ok`, `failed` or `out of time`."""
+    """Do a part. What came of it: `status` is `ok`, `failed`, `cannot run` or `out of time`."""
     module, *arguments = PARTS[name]
     command = [sys.executable, "-m", module, *(each.format(**values) for each in arguments)]
     start, said = time.perf_counter(), folder / f"{name}.txt"
-    with said.open("w") as out:
-        environment = os.environ | {"MEDLEY_TEST_DEVICE": values["device"]}
-        part = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-        try:
-            status = "failed" if part.wait(timeout_s) else "ok"
-        except subprocess.TimeoutExpired:
-            status = "out of time"
-            os.killpg(part.pid, signal.SIGKILL)  # its own processes too
-            part.wait()
+    if why := lacking(values["device"]):
+        said.write_text(why + "\n")
+        status = "cannot run"
+    else:
+        status = _done(command, said, values["device"], timeout_s)
     return {
         "status": status,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - start, 1),
         "command": " ".join(command[1:]),
     }
+
+
+def _done(command: list[str], said: Path, device: str, timeout_s: float) -> str:
+    with said.open("w") as out:
+        environment = os.environ | {"MEDLEY_TEST_DEVICE": device}
+        part = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+        try:
+            status = part.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(part.pid, signal.SIGKILL)  # its own processes too
+            part.wait()
+            return "out of time"
+    return {0: "ok", CANNOT: "cannot run"}.get(status, "failed")
 
 
 def report(folder: Path, gpu: str, done: dict[str, dict[str, object]]) -> None:

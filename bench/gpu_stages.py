@@ -1,4 +1,4 @@
-"""The torch engine on a GPU: steps of one stage against the card's roofline, and rows between two stages.
+"""The torch engine on a GPU: steps of one stage against the card's roofline.
 
     python -m bench.gpu_stages --gpu H100 [--layers 32] [--device cuda] [--ways graphs,kernels,plain]
 
@@ -10,8 +10,7 @@ printed is the share of the card's bf16 rate. Both rates are those of `templates
 Each way by itself: decode steps recorded as CUDA graphs, with Triton's kernels; the kernels without graphs; and torch's
 operations alone.
 
-Rows of a step then go from one process to another, as between two stages: over NCCL where it connects them, on two
-cards where there are two, else over gloo. `--device cpu --layers 1` tries all of it without a GPU.
+`--device cpu --layers 1` tries all of it without a GPU. What lies between two stages is `bench.gpu_pairs`.
 """
 
 import argparse
@@ -21,18 +20,13 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from agents.edges.edge import connect_receiver, connect_sender
-from agents.edges.settings import EdgeSettings
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.layer_range import LayerRange
 from agents.engines.sampling import GREEDY
@@ -40,7 +34,6 @@ from agents.engines.torch_engine import engine as engine_module
 from agents.engines.torch_engine import triton_support
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
-from agents.transfer.rendezvous import Rendezvous, join
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import gpu
 
@@ -61,10 +54,7 @@ DTYPE = torch.bfloat16
 BATCHES = (1, 16, 64)
 CONTEXT = 1024
 PROMPTS = (512, 2048)
-ROWS = (1, 64, max(PROMPTS))
-"""Of steps, from one stage to the next."""
 STEPS = 8
-ROUNDS = 50
 WAYS = ("graphs", "kernels", "plain")
 
 
@@ -152,44 +142,6 @@ def prefill(engine: TorchEngine, weights: RandomCheckpoint, card: Gpu, tokens: i
     )
 
 
-def end_of_edge(port: int, sends: bool, device: str) -> list[tuple[float, str]]:
-    """For each of ROWS: seconds for a step's rows, and by way of what."""
-    is_gpu = device == "cuda"
-    at = torch.device(device, int(sends) % torch.cuda.device_count() if is_gpu else 0)
-    settings = EdgeSettings(HIDDEN, DTYPE, max(ROWS), 60.0, device=at, tries_nccl=is_gpu)
-    store = join("127.0.0.1", port, 60.0)
-    if sends:
-        sender = connect_sender(store, "edge", settings)
-        for rows in ROWS:
-            sent = torch.zeros(rows, HIDDEN, dtype=DTYPE, device=at)
-            for _ in range(ROUNDS):
-                sender.send(sent)
-            sender.flush()
-        return []
-    receiver, found = connect_receiver(store, "edge", settings), []
-    for rows in ROWS:
-        got = receiver.receive(rows)
-        start = time.perf_counter()
-        for _ in range(ROUNDS - 1):
-            got = receiver.receive(rows)
-        if is_gpu:
-            torch.cuda.synchronize(at)
-        took_s = (time.perf_counter() - start) / (ROUNDS - 1)
-        found.append((took_s, "NCCL" if got.device.type == "cuda" else "gloo"))
-    return found
-
-
-def edges(device: str) -> None:
-    processes = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
-    with closing(Rendezvous("127.0.0.1")) as meeting, processes:
-        ends = [processes.submit(end_of_edge, meeting.port, sends, device) for sends in (True, False)]
-        found = ends[1].result()
-        ends[0].result()
-    for rows, (took_s, way) in zip(ROWS, found, strict=True):
-        rate = rows * HIDDEN * DTYPE.itemsize / took_s / 1e9
-        print(f"{rows} rows from one stage to the next: {1000 * took_s:.2f} ms over {way}, {rate:.2f} GB/s", flush=True)
-
-
 def choose(way: str) -> None:
     """For engines that are loaded from now on. Begin with the way that has most."""
     if way != "graphs":
@@ -225,7 +177,6 @@ def main() -> None:
         for tokens in PROMPTS:
             prefill(engine, weights, card, tokens)
         engine.close()
-    edges(arguments.device)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from agents.messages.to_hub import MAX_GPUS, GpuReport
 _log = logging.getLogger(__name__)
 
 _COMMAND = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+_DRIVER_COMMAND = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 _PATIENCE_S = 30.0
 """A driver that was not used yet starts when it is asked."""
 
@@ -15,13 +16,24 @@ _PATIENCE_S = 30.0
 async def read_gpus() -> tuple[GpuReport, ...]:
     """Return them in the driver's order; none where there is no such tool, or it does not answer as documented: what
     is wrong then shows when an engine starts."""
+    return _read(await _told(_COMMAND))
+
+
+async def read_driver() -> str:
+    """Return the driver's release; empty where none answers."""
+    first, *_ = [*(await _told(_DRIVER_COMMAND)).split(), ""]
+    return first[:64]
+
+
+async def _told(command: tuple[str, ...]) -> str:
+    """Return what the tool prints; empty where it is not there, or fails, which the log says."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *_COMMAND, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
     except OSError as error:
         _log.warning("cannot ask for GPUs: %s", error)
-        return ()
+        return ""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             told, _ = await process.communicate()
@@ -29,12 +41,12 @@ async def read_gpus() -> tuple[GpuReport, ...]:
         process.kill()
         await process.wait()
         _log.warning("nvidia-smi does not answer within %g s", _PATIENCE_S)
-        return ()
+        return ""
     text = told.decode(errors="replace")
     if process.returncode:
         _log.warning("nvidia-smi fails: %s", text.strip()[:500])
-        return ()
-    return _read(text)
+        return ""
+    return text
 
 
 def _read(text: str) -> tuple[GpuReport, ...]:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli import profile_rented
 from control.cli.guard import Commands
+from control.cli.options import DatabaseOption, one_of
 from control.cli.output import Output, OutputOption, console, emit, emitted, table
+from control.cli.reconcile import ImageOption, images_of
 from control.db.location import home_directory
 
 if TYPE_CHECKING:
@@ -18,13 +21,60 @@ if TYPE_CHECKING:
 app = Commands(name="profile", help="Measure, inspect and validate step times.", no_args_is_help=True)
 
 
+app.command("rented")(profile_rented.rented)
+app.command("end")(profile_rented.end)
+
+
 @app.command("run")
 def run(
-    file: Annotated[Path, typer.Option("--file", "-f", help="Spec file with local nodes.", metavar="SPEC")],
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Spec file: of local nodes, or of what to rent.", metavar="SPEC")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure also what was measured before.")] = False,
+    cloud: Annotated[str | None, typer.Option(help="Rent a node there, and have it measure itself.")] = None,
+    config: Annotated[str | None, typer.Option(help="GPUs of the node to rent, such as L40S:1 or H100:8.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model to measure. Default: the spec's only one, else qwen3-32b.")
+    ] = None,
+    zone: Annotated[str, typer.Option(help="Rent in this zone. Default: where it is cheapest.")] = "",
+    spot: Annotated[bool, typer.Option("--spot", help="Rent at the spot price: the cloud may take the node.")] = False,
+    pair: Annotated[
+        bool, typer.Option("--pair", help="Rent two nodes, and measure what lies between them, too.")
+    ] = False,
+    device: Annotated[
+        str, one_of(("cuda", "cpu"), "What to measure; cpu tries the way without a GPU, and no plan rests on it.")
+    ] = "cuda",
+    max_usd: Annotated[float, typer.Option(min=0, help="Most that it may cost: dearer offers are not rented.")] = 5.0,
+    max_minutes: Annotated[
+        float, typer.Option(min=1, max=600, help="Give back after as long, whatever is measured by then.")
+    ] = 45.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is rented.")] = False,
+    image: ImageOption = None,
     output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
 ) -> None:
-    """Measure the step times of this machine's nodes through the engine, and print how far the fit is off."""
+    """Measure step times through the engine, and print how far the fit is off.
+
+    With -f alone those of this machine's nodes. With --cloud and --config a node is rented as launches rent theirs: it
+    measures prefill, decode and both in one step (over all its GPUs, cut by heads), what scheduler and workers cost,
+    and what a byte of KV cache costs; with --pair also hops of activations and KV caches between two nodes. What it
+    may cost is said and asked before; whatever happens, what was rented is given back. `medley profile rented` lists
+    what is rented, `medley profile end` gives back what a run has left that was killed.
+    """
+    if cloud is None and config is None:
+        _measure_local(file, again, output)
+        return
+    if cloud is None or config is None:
+        raise ValueError("give both --cloud, such as aws, and --config, such as L40S:1")
+    from control.actions.ask_measurement import AskedMeasurement
+    from control.profiles.quotation import Limits
+
+    limits = Limits(max_usd, max_minutes)
+    asked = AskedMeasurement(cloud, config, model or "", zone, spot, pair, device, limits)
+    profile_rented.run_rented(asked, file, images_of(image or ()), yes, output, database_url)
+
+
+def _measure_local(file: Path | None, again: bool, output: Output) -> None:
     from datetime import UTC, datetime
 
     from control.cli.profile_table import print_profiles
@@ -32,14 +82,17 @@ def run(
     from control.planning.local_profiles import ensure_profiles, profile_store
     from control.planning.world import read_world
 
+    if file is None:
+        raise ValueError("give -f SPEC, whose local nodes are measured, or --cloud and --config of a node to rent")
     world, home = read_world(file), home_directory(os.environ)
     if not world.fleet.machines:
-        raise ValueError(f"{file}: has no local nodes, and only those can be measured from here; add cloud: local")
+        raise ValueError(f"{file}: has no local nodes; --cloud and --config rent a node that measures itself")
     with build_progress() as progress:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         measured = ensure_profiles(world, home, progress, now, again=again).recipe.profiles
     store = profile_store(home)
-    print_profiles([one for profile in measured if (one := store.get(profile.subject)) is not None], output)
+    stored = [one for profile in measured if (one := store.get(profile.subject)) is not None and one.rented is None]
+    print_profiles(stored, output)
 
 
 @app.command("fit")

@@ -45,9 +45,7 @@ def print_profiles(profiles: Sequence[StoredProfile], output: Output) -> None:
 def print_comparisons(profiles: Sequence[StoredProfile], console: Console) -> None:
     models = load_models()
     right = ("measured", "estimated", "ratio", "held-out error")
-    shown = table(
-        "node", "model", "step", *right, "share of", right=right, title=f"Measured here, ms of {LAYERS} layers"
-    )
+    shown = table("node", "model", "step", *right, "share of", right=right, title=f"Measured, ms of {LAYERS} layers")
     for stored in profiles:
         profile = stored.profile
         for one in compare(stored, models[profile.model]) if profile.model in models else ():

@@ -50,3 +50,13 @@ class LogReader(Protocol):
         """Return why a node that runs will not come up by itself, in words of its log; empty: nothing says so. Raises
         CloudError."""
         ...
+
+
+@runtime_checkable
+class PrintReader(Protocol):
+    """An adapter that can read what a node's command has printed, also once the command has ended."""
+
+    def printed(self, name: str, lines: int) -> str:
+        """Return the last `lines` lines that the node's set-up and command have printed; empty where there are none
+        yet, or the node is out of reach. Raises CloudError."""
+        ...

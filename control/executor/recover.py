@@ -18,6 +18,7 @@ from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
 from control.executor.bill_tags import bill_of
 from control.executor.nodes import OWNER_TAG, NodeExecutor
+from control.executor.profile_tag import is_measured
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.intent import Intent, IntentKind
@@ -139,7 +140,10 @@ def _fail_those_that_do_not_come_up(
 
 
 def _listed(cloud: str, executor: NodeExecutor) -> dict[str, CloudNode]:
-    return {node.name: node for node in executor.cloud(cloud).list({OWNER_TAG: executor.owner}, executor.clock())}
+    """List our nodes by name, but for those that `medley profile run` measures, as long as it may."""
+    now = executor.clock()
+    listed = executor.cloud(cloud).list({OWNER_TAG: executor.owner}, now)
+    return {node.name: node for node in listed if not is_measured(node.tags, now)}
 
 
 def _settle(intent: Intent, listed: Mapping[str, CloudNode], executor: NodeExecutor, recovered: Recovered) -> None:

@@ -7,18 +7,18 @@ from pathlib import Path
 from control.cloud.local.kinds import LocalMachine
 from control.planning.encoder_profiles import are_measured, measure_encoders, with_known_encoders
 from control.planning.local_market import local_config, local_gpu
+from control.planning.rented_profiles import known_rented
 from control.planning.world import World
+from control.profiles.fitting import fit_rows
 from control.profiles.local_sweep import LocalSweep, sweep
 from control.profiles.measurement_jobs import SweepError
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import ProfileSubject, local_subject
-from templates_lib.cost.fit import UnfittableError, fit_step_terms
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.source import Progress
 from templates_lib.values.clouds import LOCAL
 from templates_lib.values.engines import engines_at
-from templates_lib.values.node_profile import NodeProfile, ProfileErrors
-from templates_lib.values.profile_row import ProfileRow
+from templates_lib.values.node_profile import NodeProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,14 @@ def _folder(home: Path) -> Path:
 
 
 def with_known_profiles(world: World, home: Path) -> World:
-    """`world` with the profiles that were measured before; what has none is estimated."""
+    """`world` with the profiles that were measured before, of nodes of this machine and of rented ones; what has none
+    is estimated."""
     store = profile_store(home)
     stored = [store.get(need.subject.fingerprint) for need in _needs(world)]
-    profiles = tuple(one.profile for one in stored if one is not None)
-    return with_known_encoders(replace(world, recipe=replace(world.recipe, profiles=profiles)), _folder(home))
+    local = tuple(one.profile for one in stored if one is not None)
+    rented = known_rented(store, world.recipe.served, {node.id for node in world.recipe.nodes})
+    known = replace(world, recipe=replace(world.recipe, profiles=(*local, *rented)))
+    return with_known_encoders(known, _folder(home))
 
 
 def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, again: bool = False) -> World:
@@ -70,7 +73,7 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
 
 def refit(stored: StoredProfile) -> StoredProfile:
     """Fit what was measured again. Raises SweepError."""
-    terms, errors = _fit(stored.profile.config, stored.rows)
+    terms, errors = fit_rows(stored.profile.config, stored.rows)
     return replace(stored, profile=replace(stored.profile, step_terms_s=terms, errors=errors))
 
 
@@ -92,7 +95,7 @@ def _weights(world: World, model: str) -> str:
 
 def _fitted(need: _Need, swept: LocalSweep, now: str) -> StoredProfile:
     rows = swept.rows[need.machine.name]
-    terms, errors = _fit(need.machine.name, rows)
+    terms, errors = fit_rows(need.machine.name, rows)
     profile = NodeProfile(
         subject=need.subject.fingerprint,
         measured_at=now,
@@ -108,10 +111,3 @@ def _fitted(need: _Need, swept: LocalSweep, now: str) -> StoredProfile:
         hand_off=swept.hand_off[need.machine.name],
     )
     return StoredProfile(FORMAT, local_gpu(need.machine), local_config(need.machine), profile, rows)
-
-
-def _fit(name: str, rows: tuple[ProfileRow, ...]) -> tuple[dict[str, float], ProfileErrors]:
-    try:
-        return fit_step_terms(rows)
-    except UnfittableError as error:
-        raise SweepError(f"{name}: {error}; run `medley profile run` again") from None

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 
 from control.file_lock import turn
+from control.profiles.rentals import Rentals
+from control.profiles.subject import RentedSubject
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
@@ -26,6 +28,8 @@ class StoredProfile:
     profile: NodeProfile
     rows: tuple[ProfileRow, ...]
     """Rows that it was fitted to."""
+    rented: RentedSubject | None = None
+    """What was measured, of a node that was rented for it; None: a node of this machine."""
 
 
 class ProfileStore:
@@ -58,6 +62,11 @@ class ProfileStore:
         work.mkdir(parents=True, exist_ok=True)
         with turn(self._home / "lock"):
             yield work
+
+    @property
+    def rentals(self) -> Rentals:
+        """Nodes that are rented to be measured."""
+        return Rentals(self._home / "rented")
 
     def _path(self, subject: str) -> Path:
         return self._home / f"{subject}.json"

@@ -2,10 +2,7 @@
 
 import hashlib
 import os
-import platform
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import msgspec
 
@@ -13,6 +10,7 @@ from control.cloud.local.kinds import LocalMachine
 from control.profiles.engine_home import releases
 from templates_lib.cost.step_terms import VERSION
 from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.processor_name import processor_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> Profi
 def part_subject(machine: LocalMachine, engine: str, model: str, revision: str, dtype: str) -> ProfileSubject:
     """The same of what an engine computes that is no model of its own: `model` names it."""
     return ProfileSubject(
-        processor=_processor(),
+        processor=processor_name(),
         processors=os.cpu_count() or 1,
         cpu_cores=machine.cpu_cores,
         threads=machine.kind.threads,
@@ -61,12 +59,37 @@ def part_subject(machine: LocalMachine, engine: str, model: str, revision: str, 
     )
 
 
-@cache
-def _processor() -> str:
-    """Name the processor as the system does; its architecture where it has no name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+@dataclass(frozen=True, slots=True)
+class RentedSubject:
+    """A kind of rented node, an engine and a model."""
+
+    cloud: str
+    instance_type: str
+    config: str
+    """Node configuration that it was rented as."""
+    device: str
+    """Kind of device that was measured: `cuda`, or `cpu` where the way was tried without a GPU."""
+    gpu: str
+    """Its driver's name of the GPU; empty: it has none."""
+    gpus: int
+    driver: str
+    processor: str
+    cpu_cores: float
+    tensor_parallel: int
+    engine: str
+    releases: tuple[str, ...]
+    terms: int
+    """Version of the terms that are fitted."""
+    model: str
+    revision: str
+    dtype: str
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.blake2b(msgspec.json.encode(self), digest_size=12).hexdigest()
+
+    @property
+    def machine(self) -> str:
+        """Describe the machine for people."""
+        what = f"{self.gpus} x {self.gpu}, driver {self.driver}" if self.device == "cuda" else "no GPU measured"
+        return f"{self.instance_type} of {self.cloud}, {what}, {self.cpu_cores:g} x {self.processor}"

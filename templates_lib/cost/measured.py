@@ -1,7 +1,7 @@
 """The measured cost model: coefficients fitted on the nodes themselves, with an estimate for what was not measured."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -64,9 +64,7 @@ class MeasuredCostModel:
         profile = self.profile(model, node)
         if profile is None or node.gpu_count > 1:
             return self._otherwise.stage_seconds(model, node, parallel, step, head=head, part=part)
-        terms = step_terms(step, head=head)
-        # A profile that is older than a term has it in the others.
-        engine = sum((profile.step_terms_s.get(name, 0.0) * terms[name] for name in terms), np.zeros(()))
+        engine = engine_seconds(profile.step_terms_s, step, head=head)
         cost, rows = profile.pipeline, step.prompt_tokens + step.decode_requests
         beside = cost.step_cpu_s + cost.row_cpu_s * rows + cost.request_cpu_s * step.decode_requests
         # Of the prompts of a step one, as a rule; caches are warm for more.
@@ -76,30 +74,42 @@ class MeasuredCostModel:
         return np.asarray(computing + beside / min(1.0, free))
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
-        """Seconds of a hop. On a profiled node only the wait counts: its processor's share of a hop is part of the
-        step."""
+        """Seconds of a hop. On a profiled node without a GPU only the wait counts: its processor's share of a hop is
+        part of the step."""
         profile = self.profile(model, node)
-        if profile is None:
+        if profile is not None and profile.pair is not None:
+            return profile.pair.hop_seconds(tokens)
+        if profile is None or profile.has_gpu:
             return self._otherwise.hop_seconds(model, node, tokens)
         return np.full_like(tokens, profile.pipeline.hop_wait_s, dtype=np.float64)
 
     def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
         profile = self.profile(model, node)
-        if profile is None:
+        if profile is not None and profile.pair is not None:
+            return profile.pair.kv_bytes_per_s
+        if profile is None or profile.has_gpu:
             return self._otherwise.transfer_bytes_per_s(model, node)
         return min(1.0, _free_cores(profile)) / profile.hand_off.cpu_s_per_byte
 
     def hand_off_s_per_byte(self, model: ModelSpec, node: NodeConfig) -> tuple[float, float]:
-        """See `StageCostModel`. Links have threads of their own on the processors that the engine computes with."""
+        """See `StageCostModel`. Links have threads of their own on the processors that the engine computes with, where
+        it computes with those."""
         profile = self.profile(model, node)
-        if profile is None or node.gpu_count > 1:
+        if profile is None or profile.has_gpu or node.gpu_count > 1:
             return self._otherwise.hand_off_s_per_byte(model, node)
         cost, free = profile.hand_off, _free_cores(profile)
         return cost.send_cpu_s_per_byte / free, cost.take_cpu_s_per_byte / free
 
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
         profile = self.profile(model, node)
-        return None if profile is None or node.gpu_count > 1 else profile.cpu_cores
+        return None if profile is None or profile.has_gpu or node.gpu_count > 1 else profile.cpu_cores
+
+
+def engine_seconds(step_terms_s: Mapping[str, float], step: NodeStep, *, head: bool) -> Floats:
+    """Seconds of a step in the engine alone, by the seconds of each term."""
+    terms = step_terms(step, head=head)
+    # A profile that is older than a term has it in the others.
+    return sum((step_terms_s.get(name, 0.0) * terms[name] for name in terms), np.zeros(()))
 
 
 def _free_cores(profile: NodeProfile) -> float:

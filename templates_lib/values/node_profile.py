@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.pipeline_cost import PipelineCost
+from templates_lib.values.pair_cost import PairCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class NodeProfile:
     errors: ProfileErrors
     pipeline: PipelineCost
     hand_off: HandOffCost
+    device: str = "cpu"
+    """Kind of device that computed the steps: `cpu`, or `cuda`, beside which the node's processors are free."""
+    tensor_parallel: int = 1
+    """Devices that the layers were cut over by heads."""
+    pair: PairCost | None = None
+    """Measurements of two such nodes, where there were two."""
+
+    @property
+    def has_gpu(self) -> bool:
+        return self.device == "cuda"
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -8,14 +8,19 @@ from pathlib import Path
 import pytest
 
 from bench import gpu_all
+from tests.conftest import VLLM_PYTHON
 
 DONE = ("json.tool", "--help")
 FAILS = ("bench.no_such_module",)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, *more: str) -> int:
-    monkeypatch.setattr("sys.argv", ["gpu_all", "--gpu", "H100", "--out", str(folder), *more])
+    monkeypatch.setattr("sys.argv", ["gpu_all", "--gpu", "H100", "--device", "cpu", "--out", str(folder), *more])
     return gpu_all.main()
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    return {name: part["status"] for name, part in json.loads((folder / "done.json").read_text()).items()}
 
 
 def test_a_part_that_is_done_is_not_done_again_and_one_that_failed_is(
@@ -63,3 +68,38 @@ def test_a_part_that_takes_too_long_is_ended_with_all_that_it_began(
     assert readable
     assert os.read(alive, 1) == b"", "its last writer is gone"
     os.close(alive)
+
+
+def test_without_a_gpu_each_part_says_that_it_cannot_run_and_is_tried_again_with_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpu_all.torch.cuda, "is_available", lambda: False)
+    every = ",".join(gpu_all.PARTS)
+    assert run(monkeypatch, tmp_path, "--only", every, "--device", "cuda") == 1
+    assert statuses(tmp_path) == dict.fromkeys(gpu_all.PARTS, "cannot run")
+    report = (tmp_path / "report.md").read_text()
+    assert report.count("finds no GPU here") == len(gpu_all.PARTS)
+    monkeypatch.setattr(gpu_all, "PARTS", dict.fromkeys(gpu_all.PARTS, DONE))
+    assert run(monkeypatch, tmp_path, "--only", every) == 0
+
+
+def test_a_part_that_cannot_run_here_is_no_failure_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "unable.py").write_text("print('cannot run: there is one card')\nraise SystemExit(69)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(gpu_all, "PARTS", {"pairs": ("unable",)})
+    assert run(monkeypatch, tmp_path / "out", "--only", "pairs") == 1
+    assert statuses(tmp_path / "out") == {"pairs": "cannot run"}
+    assert "there is one card" in (tmp_path / "out" / "report.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("vllm")
+def test_vllm_and_pairs_run_without_a_gpu_over_the_same_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MEDLEY_VLLM_PYTHON", str(VLLM_PYTHON))
+    vllm = (*gpu_all.PARTS["vllm"], "--parts", "handed-over")  # its longest part, with two instances
+    monkeypatch.setattr(gpu_all, "PARTS", {"vllm": vllm, "pairs": gpu_all.PARTS["pairs"]})
+    code = run(monkeypatch, tmp_path, "--only", "vllm,pairs")
+    report = (tmp_path / "report.md").read_text()
+    assert code == 0, report
+    for words in ("handed over: right", "over gloo", "the same tokens"):
+        assert words in report

@@ -18,6 +18,7 @@ from templates_lib.models.catalogue import load_models
 from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.values.hardware import load_gpus, node_config_from_id
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
+from templates_lib.values.pair_cost import HopTime, PairCost
 from templates_lib.values.profile_row import ProfileRow
 
 MODEL = load_models()["smollm2-135m-instruct"]
@@ -138,3 +139,21 @@ def test_more_of_anything_never_takes_less_time(field: str, head: bool) -> None:
     model = MeasuredCostModel("torch", [profile(TRUE_S)], estimated_cost_model(load_gpus(), "torch"))
     rising = replace(STEP, **{field: np.arange(1.0, 40.0)})
     assert (np.diff(model.stage_seconds(MODEL, NODE, Parallel(), rising, head=head)) >= 0).all()
+
+
+def test_a_node_whose_gpu_was_measured_leaves_its_processors_to_links_and_keeps_no_quota() -> None:
+    estimate = estimated_cost_model(load_gpus(), "torch")
+    measured = replace(profile(TRUE_S), device="cuda", cpu_cores=8.0)
+    model, tokens = MeasuredCostModel("torch", [measured], estimate), np.array([1.0, 500.0])
+    computed = float(predicted(TRUE_S, [ProfileRow(4, False, True, 30, 15.0, 8, 100.0, 1.0, False)])[0])
+    assert float(model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=True)) >= computed
+    assert model.processor_cores(MODEL, NODE) is None
+    assert model.hand_off_s_per_byte(MODEL, NODE) == (0.0, 0.0)
+    assert model.hop_seconds(MODEL, NODE, tokens).tolist() == estimate.hop_seconds(MODEL, NODE, tokens).tolist()
+    assert model.transfer_bytes_per_s(MODEL, NODE) == estimate.transfer_bytes_per_s(MODEL, NODE)
+
+    pair = PairCost((HopTime(1, 1e-3), HopTime(1000, 2e-3)), "NCCL", 3e9)
+    paired = MeasuredCostModel("torch", [replace(measured, pair=pair)], estimate)
+    assert paired.hop_seconds(MODEL, NODE, tokens).tolist() == pair.hop_seconds(tokens).tolist()
+    assert paired.transfer_bytes_per_s(MODEL, NODE) == 3e9
+    assert paired.fingerprint != model.fingerprint

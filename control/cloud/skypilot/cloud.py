@@ -127,6 +127,10 @@ class SkyPilotCloud:
             return ""
         return found.text
 
+    def printed(self, name: str, lines: int) -> str:
+        """See `PrintReader`."""
+        return self._tail(Tail(name, lines, of_command=True))
+
     def log(self, name: str, lines: int) -> str:
         """The last lines of its provisioning, and then of what its set-up and command have printed."""
         return self._tail(Tail(name, lines))

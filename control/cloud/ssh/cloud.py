@@ -61,6 +61,19 @@ class OwnMachines:
             if node is not None and node.name == name:
                 self._end(self._hosts[host], name)
 
+    def printed(self, name: str, lines: int) -> str:
+        """See `PrintReader`: of the end of a log, as much as a host sends at once."""
+
+        def look(host: OwnHost) -> str:
+            try:
+                return ask(host, {"do": "printed", "name": name}).printed
+            except RetryLaterError:  # out of reach: it may be another host's node
+                return ""
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = max(pool.map(look, self._hosts.values()), key=len, default="")
+        return "\n".join(found.splitlines()[-lines:])
+
     def _survey(self, now: datetime) -> dict[str, HostNode | None]:
         """Ask each host what runs on it; return those that answer, by the host's name.
 

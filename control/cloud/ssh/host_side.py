@@ -26,6 +26,7 @@ INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBR
 GRACE_S = 2.0
 PATIENCE_S = 10.0
 POLL_S = 0.02
+MAX_PRINTED = 1 << 18
 
 
 class Host:
@@ -87,6 +88,8 @@ class Host:
                 return {"refused": f"there is no program {' '.join(command[:1])!r}"}
             record = dict(request["record"], leader=None, ending=False, mark=f"{self.home}:{request['record']['name']}")
             self.write(record)
+            with open(os.path.join(self.home, "log.name"), "w", encoding="utf-8") as file:
+                file.write(record["name"])
             environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
             environment.update(request["environment"])
             environment[MARK] = record["mark"]
@@ -109,6 +112,17 @@ class Host:
     def look(self) -> Record:
         with self.turn():
             return {"node": self.seen()}
+
+    def printed(self, request: Record) -> Record:
+        """The end of what the host's last node has printed, if it has this name: also once the node has ended."""
+        with self.turn(), contextlib.suppress(FileNotFoundError):
+            with open(os.path.join(self.home, "log.name"), encoding="utf-8") as file:
+                name = file.read()
+            if name == request["name"]:
+                with open(os.path.join(self.home, "log"), "rb") as log:
+                    log.seek(max(0, log.seek(0, os.SEEK_END) - MAX_PRINTED))
+                    return {"printed": log.read().decode("utf-8", "replace")}
+        return {"printed": ""}
 
     def terminate(self, request: Record) -> Record:
         with self.turn():
@@ -222,6 +236,8 @@ def main() -> None:
         answer = host.create(request)
     elif request["do"] == "terminate":
         answer = host.terminate(request)
+    elif request["do"] == "printed":
+        answer = host.printed(request)
     else:
         answer = host.look()
     json.dump(answer, sys.stdout)

@@ -43,6 +43,7 @@ class HostReply(msgspec.Struct, frozen=True):
     node: HostNode | None = None
     gone: bool | None = None
     refused: str = ""
+    printed: str = ""
 
 
 def ask(host: OwnHost, request: dict[str, Any]) -> HostReply:

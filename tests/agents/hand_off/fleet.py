@@ -53,10 +53,10 @@ class Fleet(World):
         self.legs[name] = ("z1", leg)
         return instance
 
-    def add_vllm(self, name: str, leg: str, *options: str) -> VllmNode:
+    def add_vllm(self, name: str, leg: str, *options: str, **more: Any) -> VllmNode:
         folder = self.folder / name
         folder.mkdir()
-        node = VllmNode(folder, self.checkpoint, MODEL, VOCABULARY, 256, gateway=self.keys, options=options)
+        node = VllmNode(folder, self.checkpoint, MODEL, VOCABULARY, 256, gateway=self.keys, options=options, **more)
         self.instances[name] = self._opened.enter_context(node)
         self.legs[name] = ("z1", leg)
         return node

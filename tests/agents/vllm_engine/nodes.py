@@ -27,6 +27,10 @@ class VllmNode:
     gateway: KeyPair = field(default_factory=KeyPair.generate)
     options: tuple[str, ...] = ()
     asked_blocks: int = KV_BLOCKS
+    batch_cap: int = 8
+    chunk_tokens: int = 24
+    dtype: str = "float32"
+    python: Path = VLLM_PYTHON
 
     @property
     def kv_blocks(self) -> int:
@@ -50,14 +54,14 @@ class VllmNode:
         return (self.folder / "vllm.log").read_text()
 
     def __enter__(self) -> "VllmNode":
-        node = NodeLimits("node", 1.0, batch_cap=8, chunk_tokens=24, kv_blocks=self.asked_blocks)
+        node = NodeLimits("node", 1.0, self.batch_cap, self.chunk_tokens, self.asked_blocks)
         layout = PipelineLayout(self.model, ((node,),), 16, self.context_tokens, self.vocabulary)
         told = InstanceFile(layout, {self.gateway.public: "gateway"}, {})
         (self.folder / "vllm.json").write_bytes(msgspec.json.encode(told))
         KeyPair.generate().save(self.folder / "vllm.key")
         command = [
-            *(VLLM_PYTHON, "-m", "agents.vllm_engine", "--instance", self.folder / "vllm.json"),
-            *("--key", self.folder / "vllm.key", "--checkpoint", self.checkpoint, "--dtype", "float32"),
+            *(self.python, "-m", "agents.vllm_engine", "--instance", self.folder / "vllm.json"),
+            *("--key", self.folder / "vllm.key", "--checkpoint", self.checkpoint, "--dtype", self.dtype),
             *("--converted", self.folder / "converted", *self.options),
         ]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}

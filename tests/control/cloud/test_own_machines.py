@@ -132,6 +132,18 @@ def test_a_program_that_is_not_there_and_a_host_of_another_kind_are_refused(one:
     assert OwnMachines([one]).list({}, START) == ()
 
 
+def test_what_a_node_prints_is_read_also_once_it_has_ended_and_is_no_other_nodes(one: OwnHost, server: Sshd) -> None:
+    cloud = OwnMachines(server.hosts)
+    first, second = request("medley-a"), request("medley-b")
+    cloud.create(replace(first, command=(sys.executable, "-c", "print('one\\ntwo')")), START)
+    wait_until(lambda: not [node for node in cloud.list({}, START) if node.name == first.name])
+    assert cloud.printed(first.name, 5) == "one\ntwo"
+    assert cloud.printed(first.name, 1) == "two"
+    assert cloud.printed(second.name, 5) == ""
+    cloud.create(second, START)
+    assert cloud.printed(first.name, 5) == "", "another node is there now"
+
+
 def test_a_host_may_have_a_python_of_its_own(one: OwnHost) -> None:
     node = OwnMachines([replace(one, python=sys.executable)]).create(request(command=("python3", *FOREVER[1:])), START)
     leader = psutil.Process(int(node.provider_id.partition("/")[2].partition("-")[0]))

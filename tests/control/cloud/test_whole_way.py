@@ -11,9 +11,11 @@ the machines' image has a stub of `nvidia-smi`, and a `python3` that gives proce
 import asyncio
 import hashlib
 import subprocess
+import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +23,7 @@ import pytest
 from openai import OpenAI
 
 from control.access.role import Role
+from control.actions.measure_rented import Measurement, measure_rented
 from control.cloud.errors import CloudError
 from control.cloud.port import Cloud
 from control.cloud.skypilot.agent_wheel import agent_wheel
@@ -33,6 +36,7 @@ from control.executor.node_start import NodeStart
 from control.fleet.keeper_settings import KeeperSettings
 from control.hub.hub import Hub
 from control.lifecycle.state import InstanceState
+from control.offers.quotes import Quotes
 from control.overlay.identity import OverlayIdentity
 from control.overlay.interface import OverlayInterface
 from control.overlay.invitation import OVERLAY_PORT, OverlayInvitation
@@ -40,6 +44,12 @@ from control.overlay.place import DEVICE
 from control.preflight.finding import Status
 from control.preflight.planned import Planned
 from control.preflight.site import Site, of_site
+from control.profiles.quotation import Limits, Wanted, quote
+from control.profiles.rented_nodes import Pace
+from control.profiles.store import ProfileStore
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import in_fp32
+from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.plan import Flow, Plan
 from tests.agents.engines.tiny_models import save_model
@@ -234,3 +244,28 @@ def test_nodes_without_driver_or_with_a_full_disk_are_named_by_their_logs_and_gi
     assert blamed == []
     assert place.cloud().list({}, START) == ()
     assert place.site.world.machines() == []
+
+
+def test_a_rented_node_measures_itself_and_is_given_back_and_without_a_gpu_it_is_a_trial(
+    site: WorldSite, tmp_path: Path
+) -> None:
+    """`medley profile run`: what the node found comes by its log, through SkyPilot."""
+    saved = save_model("llama", tmp_path / "weights", max_position_embeddings=64)  # so few points are measured
+    model = model_from_hf_config(saved.config.to_dict(), "tiny", "none")
+    sold = [each for each in OFFERS if each.instance_type == "g6e.xlarge" and each.market is Market.ON_DEMAND]
+    quotes = Quotes(tuple(sold), {each.node_config: node_config_from_id(each.node_config) for each in sold})
+    quotation = quote(quotes, Wanted("aws", "L40S:1", Market.ON_DEMAND), Limits(5.0, 10.0))
+    asked = Measurement(quotation, in_fp32(model), "torch", f"path:{tmp_path / 'weights'}", "cpu")
+    store = ProfileStore(tmp_path / "profiles")
+    pace = Pace(lambda: datetime.now(UTC), time.sleep, lambda answer, seconds: void(wait([answer], seconds)), 1.0)
+    stored = measure_rented(asked, site.site.cloud("aws"), "me", store, pace, lambda *_: None)
+    assert store.all() == (stored,)
+    assert stored.profile.device == "cpu"
+    assert stored.rented is not None
+    assert stored.rented.gpus == 0
+    assert site.world.machines() == []
+    assert store.rentals.all() == ()
+
+
+def void(_: object) -> None:
+    """Say nothing of it."""

@@ -10,18 +10,20 @@ from sqlalchemy import select
 
 from control.access.secret import Secret
 from control.cloud.errors import GiveUpError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
-from control.cloud.node import CloudNodeState
+from control.cloud.node import CloudNodeState, NodeRequest
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.db.errors import NotWantedError, PlaceTakenError
 from control.db.fleet_tables import intent
+from control.executor.profile_tag import profile_tags
 from control.executor.recover import Recovered
 from control.executor.wind_down import wind_down
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
+from templates_lib.values.offer import Market
 from tests.control.cloud.fake_cloud import Effect, FakeCloud
-from tests.control.executor.fleets import OWNER, START, fleet, offer
+from tests.control.executor.fleets import OWNER, START, fleet, offer, pass_time
 from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven
 
@@ -334,6 +336,19 @@ def test_recovery_touches_no_node_of_another_owner(database: Database, cloud: Fa
     assert medley.recover().orphans == ["ours-without-a-row"]
     assert {node.name for node in cloud.list({}, NOON)} == {"theirs", f"medley-{instance.id}-0-0"}
     assert cloud.list({}, NOON)[0].state is CloudNodeState.RUNNING
+
+
+def test_recovery_leaves_nodes_alone_that_are_measured_until_their_time_is_over(
+    database: Database, cloud: FakeCloud
+) -> None:
+    """`medley profile run` has rented it: no row explains it."""
+    medley = fleet(database, cloud)
+    tags = {"medley-owner": OWNER, **profile_tags(medley.executor.clock() + timedelta(minutes=30))}
+    cloud.create(NodeRequest("medley-profile-1-0", "here", "here", "small", Market.ON_DEMAND, tags, ("true",)), NOON)
+    assert medley.recover() == Recovered()
+    pass_time(timedelta(minutes=31))
+    assert medley.recover().orphans == ["medley-profile-1-0"]
+    assert cloud.list({}, NOON) == ()
 
 
 def test_a_cloud_that_does_not_answer_does_not_keep_others_from_recovery(database: Database, cloud: FakeCloud) -> None:

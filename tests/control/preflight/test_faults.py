@@ -58,6 +58,7 @@ from tests.control.preflight.launches import (
     without,
     without_config,
 )
+from tests.control.profiles.test_measure_rented import FAULTS as PROFILE_FAULTS
 from tests.http_endpoint import Said, serving
 from tests.hub_server import Hub
 
@@ -446,6 +447,7 @@ def test_every_fault_is_listed_with_what_finds_it() -> None:
         "the refusal": REFUSED,
         "the node's log": UNPACKED,
         "the node's driver": OTHER,
+        "the run": PROFILE_FAULTS,
     }
     expected = {name: check for name, (check, _) in BEFORE.items()}
     expected |= {name: group for group, names in groups.items() for name in names}
