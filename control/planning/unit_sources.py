@@ -16,6 +16,8 @@ from templates_lib.values.work import Demand, Phase
 
 UNLIMITED = 1_000
 """Nodes of an offer whose stock nobody knows, for the prices of units."""
+PRICE_ROUNDS = 8
+"""Of the relaxation: specs are read often, and it takes a second or so each."""
 MOST_PRICED = 4_000
 """Units that are made because prices ask for them, and their neighbours."""
 
@@ -69,7 +71,7 @@ def priced_units(
     market = _market(recipe, source, offers, demand, cap)
     if not market.requests_per_s or not market.sold or all(map(source.has_all, recipe.nodes)):
         return ()
-    found = [unit for unit in generate_units(market).units if len(unit.members) >= LEAST_MEMBERS]
+    found = [unit for unit in generate_units(market, PRICE_ROUNDS).units if len(unit.members) >= LEAST_MEMBERS]
     every = {(unit.node.id, unit.members): None for unit in (*found, *neighbours(market, found))}
     named = [NamedUnit(*key) for key in every if LEAST_MEMBERS <= len(key[1]) <= recipe.most_members]
     return tuple(named[:MOST_PRICED])
@@ -78,15 +80,16 @@ def priced_units(
 def _market(
     recipe: UnitRecipe, source: UnitSource, offers: Iterable[Offer], demand: Iterable[Demand], cap: float
 ) -> UnitMarket:
-    """What units may be made of, each node at the price of its cheapest offer."""
+    """What units may be made of: nodes of as many GPUs of a type, which do the same, by their cheapest offer."""
     by_id = {node.id: node for node in recipe.nodes}
-    cheapest: dict[str, Offer] = {}
+    cheapest: dict[tuple[str, int], Offer] = {}
     for offer in (each for each in offers if each.node_config in by_id and each.available_count != 0):
-        known = cheapest.get(offer.node_config, offer)
-        cheapest[offer.node_config] = offer if offer.usd_per_hour < known.usd_per_hour else known
+        node = by_id[offer.node_config]
+        known = cheapest.get((node.gpu, node.gpu_count), offer)
+        cheapest[node.gpu, node.gpu_count] = offer if offer.usd_per_hour < known.usd_per_hour else known
     sold = (
-        SoldNode(by_id[name], o.usd_per_hour, UNLIMITED if o.available_count is None else o.available_count)
-        for name, o in sorted(cheapest.items())
+        SoldNode(by_id[o.node_config], o.usd_per_hour, UNLIMITED if o.available_count is None else o.available_count)
+        for _, o in sorted(cheapest.items())
     )
     uses = {name: use for node in recipe.nodes for name, use in source.uses(node).items()}
     rates = {d.app: d.requests_per_s / cap for d in demand if d.app in source.members and d.requests_per_s > 0}

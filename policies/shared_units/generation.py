@@ -79,8 +79,8 @@ class _BestUnit:
     """No unit there is worth more."""
 
 
-def generate_units(market: UnitMarket) -> GeneratedUnits:
-    """Units for the relaxation's optimum, those of one member among them."""
+def generate_units(market: UnitMarket, most_rounds: int = MOST_ROUNDS) -> GeneratedUnits:
+    """Units for the relaxation's optimum, or towards it, those of one member among them."""
     names = sorted(market.requests_per_s)
     nodes = list(dict.fromkeys(sold.node for sold in market.sold))
     columns, bound, rounds = _alone(market), -inf, 0
@@ -96,7 +96,7 @@ def generate_units(market: UnitMarket) -> GeneratedUnits:
             if best[sold.node].worth > sold.usd_per_hour * (1 + PRICING_GAP)
             and (column := _Column(number, best[sold.node].served)) not in columns
         ]
-        if relaxed.objective - bound <= NEAR * abs(relaxed.objective) or not better or rounds == MOST_ROUNDS:
+        if relaxed.objective - bound <= NEAR * abs(relaxed.objective) or not better or rounds == most_rounds:
             break
         columns += better
     found = {(market.sold[column.sold].node.id, tuple(sorted(column.served))): column for column in columns}

@@ -273,3 +273,19 @@ def test_commands_show_units_and_what_they_save(
     buffer = StringIO()
     print_plan(report, Console(file=buffer, width=160))
     assert "two: " in buffer.getvalue()
+
+
+def test_units_that_prices_ask_for_are_made_where_not_all_are_listed(tmp_path: Path) -> None:
+    """An H100 has room for five of the smaller models, and there are 1,573 units of twelve."""
+    names = [f"m{number:02d}" for number in range(12)]
+    text = spec(*(model(name, rate=0.02) for name in names), units="  units: {max_members: 8}\n")
+    world = world_of(tmp_path, text.replace("gpus: [L40S]", "gpus: [H100]"))
+    assert world.also
+    assert {each.config for each in world.also} <= {node.id for node in world.recipe.nodes}
+    sizes = {len(each.members) for each in world.also}
+    assert min(sizes) >= 2
+    assert max(sizes) == 5
+    assert all(
+        list(each.members) == sorted(set(each.members)) and set(each.members) <= set(names) for each in world.also
+    )
+    assert not world_of(tmp_path, spec(*THREE)).also
