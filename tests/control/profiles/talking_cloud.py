@@ -22,7 +22,7 @@ from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.lifecycle.worlds import START
 
 L40S = GpuReport("NVIDIA L40S", 46068)
-PIPELINE = PipelineCost(1e-4, 1e-8, 1e-7, 2e-5, 0.01)
+PIPELINE = PipelineCost(1e-4, 1e-8, 1e-7, 5e-4, 2e-5, 0.01)
 HAND_OFF = HandOffCost(1e-10, 2e-10)
 PAIR = PairCost((HopTime(1, 2e-5), HopTime(64, 6e-5), HopTime(2048, 1e-3)), "NCCL", 3e9)
 STEP_S, LAYER_S, ROW_S = 1e-3, 2e-4, 1e-6
