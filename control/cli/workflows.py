@@ -63,18 +63,29 @@ def show(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show a workflow: what it takes and gives, and its limits."""
+    """Show a workflow: what it takes and gives, its limits, and what its runs call, by those that are done."""
+    from control.db.runs import PostgresRuns
     from control.db.workflows import PostgresWorkflows
+    from control.runs.learned import MOST_RUNS, learned
 
     with acting(database_url) as act:
         found = PostgresWorkflows(act.database).load(project, name)
+        known = learned(PostgresRuns(act.database).made(project, name, MOST_RUNS))
     document = _document(found)
-    if emitted(document, output):
+    if emitted(document | {"learned": known}, output):
         return
     shown = table("", "")
     for key, value in (document | {"parameters": _signature(found)}).items():
         shown.add_row(key, str(value))
     console().print(shown)
+    if not known.runs:
+        return
+    calls = table(f"of {known.runs} runs", "calls a run", "then", right=("calls a run",))
+    for called, following in known.follows.items():
+        then = ", ".join(f"{each or 'the end'} {share:.0%}" for each, share in sorted(following.items()))
+        count = f"{known.calls_per_run[called]:.2f}" if called else ""
+        calls.add_row(called or "the beginning", count, then)
+    console().print(calls)
 
 
 @app.command("run")

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, case, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.run_tables import workflow_blob, workflow_call
-from control.runs.record import INLINE_BYTES, CallRecord, CallState, RunRecord
+from control.runs.record import INLINE_BYTES, CallRecord, CallState, RunRecord, path_order
 from control.runs.run_state import RunState
 from medley_sdk.flows.messages import Failure, FlowCall
 
@@ -80,9 +80,8 @@ def calls_of(connection: Connection, run_id: str, most_bytes: int = INLINE_BYTES
     call = workflow_call.c
     small = case((func.octet_length(call.value) <= most_bytes, call.value)).label("value")
     columns = [small if column is call.value else column for column in call]
-    query = select(*columns).where(call.run_id == run_id)
-    rows = connection.execute(query.order_by(call.made_at, call.path)).all()
-    return [call_of(row) for row in rows]
+    rows = connection.execute(select(*columns).where(call.run_id == run_id)).all()
+    return sorted(map(call_of, rows), key=lambda each: (each.made_at, path_order(each.call.path)))
 
 
 def store_blob(connection: Connection, run_id: str, digest: bytes, data: bytes) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, delete, func, insert, null, select, tuple_, update
 
 from control.db.database import Database
@@ -15,9 +16,9 @@ from control.db.run_journal import RunJournal, settle_row
 from control.db.run_rows import calls_of, run_of
 from control.db.run_tables import workflow_call, workflow_run, workflow_signal
 from control.db.workflows import StoredWorkflow
-from control.runs.record import CallRecord, CallState, RunRecord, Settled
+from control.runs.record import CallRecord, CallState, RunRecord, Settled, path_order
 from control.runs.run_state import OPEN, RESUMABLE, RunState
-from medley_sdk.flows.messages import Effects
+from medley_sdk.flows.messages import Effects, FlowCall
 
 _ID_BYTES = 8
 MOST_SHOWN_BYTES = 1 << 16
@@ -81,6 +82,18 @@ class PostgresRuns:
         with self.database.transaction() as connection:
             _load(connection, run_id)
             return calls_of(connection, run_id, MOST_SHOWN_BYTES)
+
+    def made(self, project: str, workflow: str, most: int) -> list[list[FlowCall]]:
+        """Return the calls of runs that are done, those that ended last, each in the order in which it made them."""
+        run, call = workflow_run.c, workflow_call.c
+        done = select(run.id).where(run.project == project, run.workflow == workflow, run.state == RunState.DONE)
+        newest = done.order_by(run.ended_at.desc()).limit(most)
+        rows = self.database.read(select(call.run_id, call.made_at, call.call).where(call.run_id.in_(newest)))
+        found: dict[str, list[tuple[datetime, tuple[int, ...], FlowCall]]] = {}
+        for row in rows:
+            made = msgspec.msgpack.decode(row.call, type=FlowCall)
+            found.setdefault(row.run_id, []).append((row.made_at, path_order(made.path), made))
+        return [[made for *_, made in sorted(calls, key=lambda each: each[:2])] for calls in found.values()]
 
     def answer(self, run_id: str) -> bytes | None:
         """Return what a run answered, as MessagePack; None: nothing yet."""

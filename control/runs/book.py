@@ -7,7 +7,7 @@ finds the outcomes that are on record, one by one and in the order in which they
 
 from collections.abc import Iterable, Sequence
 
-from control.runs.record import CallRecord, CallState
+from control.runs.record import CallRecord, CallState, path_order
 from medley_sdk.errors import NonDeterminismError
 from medley_sdk.flows.messages import CallKind, Effects, Failure, FlowCall
 
@@ -65,7 +65,7 @@ class RunBook:
 
     def ended(self) -> None:
         """Raise NonDeterminismError where the code ended without a call that it had made before."""
-        missing = sorted(set(self._records) - self._announced, key=_order)
+        missing = sorted(set(self._records) - self._announced, key=path_order)
         if missing:
             record = self._records[missing[0]]
             raise NonDeterminismError(
@@ -88,7 +88,7 @@ class RunBook:
             if record.call.path not in self._started
             and all(self._records[path].state is not CallState.OPEN for path in record.call.takes)
         )
-        return sorted(ready, key=lambda record: _order(record.call.path))
+        return sorted(ready, key=lambda record: path_order(record.call.path))
 
     def failed_input(self, record: CallRecord) -> Failure | None:
         failures = (self._records[path].failure for path in record.call.takes)
@@ -104,7 +104,7 @@ class RunBook:
 
     def open(self, *kinds: CallKind) -> list[CallRecord]:
         """Return the calls of these kinds that the code has made and that have no outcome, in their order."""
-        made = (self._records[path] for path in sorted(self._announced, key=_order))
+        made = (self._records[path] for path in sorted(self._announced, key=path_order))
         return [each for each in made if each.state is CallState.OPEN and each.call.kind in kinds]
 
     def next_outcome(self, awaits: Sequence[str]) -> CallRecord | None:
@@ -119,7 +119,3 @@ class RunBook:
     def only_waits(self) -> bool:
         """Tell whether nothing but times and signals can bring the run on."""
         return not self.open(CallKind.MODEL, CallKind.SERVICE, CallKind.EMIT)
-
-
-def _order(path: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in path.split("."))

@@ -39,6 +39,11 @@ class CallRecord:
     usd: float = 0.0
 
 
+def path_order(path: str) -> tuple[int, ...]:
+    """Sort call paths as code makes calls: by number, not by digit."""
+    return tuple(int(part) for part in path.split("."))
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     id: str

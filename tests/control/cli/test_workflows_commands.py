@@ -66,6 +66,10 @@ def test_a_workflow_is_pushed_run_answered_and_looked_at(world: World, tmp_path:
     assert shown["answer"].startswith(f"filed as {run}/")
     assert shown["emitted"] == [{"approve": "2 texts, 4 words"}]
     assert [call["target"] for call in shown["calls"]] == ["Count", "Count", "", "approved", "File"]
+    learned = json.loads(medley(world, "workflows", "show", "report", "--project", "p", "-o", "json"))["learned"]
+    assert learned["calls_per_run"] == pytest.approx({"Count": 2.0, "File": 1.0})
+    assert learned["follows"] == {"": {"Count": 1.0}, "Count": {"Count": 0.5, "File": 0.5}, "File": {"": 1.0}}
+    assert "the beginning" in medley(world, "workflows", "show", "report", "--project", "p")
     assert run in medley(world, "runs", "list", "--state", "done")
     assert "filed as" in medley(world, "runs", "show", run)
     assert "done" in medley(world, "runs", "cancel", run)

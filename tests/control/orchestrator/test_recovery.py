@@ -1,0 +1,149 @@
+"""Runs that are taken up again: by their journal, with their own code, by one orchestrator at a time."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from control.actions.workflows import resume_run, send_signal
+from control.db.database import Database
+from control.db.errors import DeposedError, InUseError
+from control.db.run_journal import RunJournal
+from control.runs.record import CallRecord, CallState, Settled
+from control.runs.run_state import RunState
+from medley_sdk.flows.messages import CallKind, Effects, FlowCall
+from tests.control.orchestrator.world import World
+
+VERSIONS = """
+import os
+import time
+
+import medley_sdk as medley
+
+
+@medley.service
+class Same:
+    def __call__(self, numbers: list[int]) -> list[int]:
+        return numbers
+
+
+@medley.service(effects="external")
+class Slow:
+    def __call__(self, files: list[str]) -> list[str]:
+        for file in files:
+            with open(file, "a") as ledger:
+                ledger.write("begun\\n")
+        time.sleep(0.5)
+        return files
+
+
+@medley.workflow
+async def steady(number: int) -> str:
+    await Same(number)
+    await medley.signal("go")
+    return "VERSION"
+
+
+@medley.workflow
+async def random_calls() -> None:
+    await Same(int.from_bytes(os.urandom(6), "big"))
+    await medley.signal("go")
+
+
+@medley.workflow
+async def slow(file: str) -> str:
+    return await Slow(file)
+"""
+LEASE = timedelta(seconds=15)
+
+
+@pytest.fixture
+def world(database: Database) -> World:
+    made = World(database)
+    made.push(VERSIONS)
+    return made
+
+
+def test_a_run_keeps_the_code_that_it_began_with(world: World) -> None:
+    with world.orchestrator():
+        old = world.start("steady", number=1)
+        world.until(old, lambda run: run.state is RunState.WAITING)
+        world.push(VERSIONS.replace("VERSION", "another").replace("await Same(number)", "pass"))
+        new = world.start("steady", number=1)
+        for run in (old, new):
+            send_signal(world.act(), run, "go", None)
+        assert (world.answer(old), world.answer(new)) == ("VERSION", "another")
+
+
+def test_code_that_calls_another_thing_when_it_is_executed_again_fails_its_run(world: World) -> None:
+    with world.orchestrator():
+        run = world.start("random_calls")
+        world.until(run, lambda run: run.state is RunState.WAITING)
+        send_signal(world.act(), run, "go", None)
+        found = world.ended(run)
+    assert found.state is RunState.FAILED
+    assert "call 1 is service Same" in found.reason
+
+
+def test_an_orchestrator_that_ends_waits_for_calls_with_effects_and_hands_its_runs_back(
+    world: World, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+    with world.orchestrator():
+        run = world.start("slow", file=str(ledger))
+        world.until(run, lambda _: ledger.exists())
+    assert world.runs.load(run).state is RunState.QUEUED
+    with world.orchestrator():
+        assert world.answer(run) == str(ledger)
+    assert ledger.read_text() == "begun\n"
+
+
+def test_who_lost_a_run_writes_nothing_and_outcomes_are_recorded_once(world: World) -> None:
+    journal, now = RunJournal(world.database), world.clock()
+    ids = {world.start("steady", number=number) for number in range(2)}
+    first, second = journal.claim("a", now, LEASE), journal.claim("b", now, LEASE)
+    assert first is not None
+    assert second is not None
+    assert {first.id, second.id} == ids
+    assert journal.claim("c", now, LEASE) is None
+    call = FlowCall("1", CallKind.SERVICE, "Same", b"\x92\x90\x80", effects=Effects.EXTERNAL)
+    journal.intend(first, [CallRecord(call, now, started_at=now)], (), now)
+    assert journal.renew([(first.id, first.epoch), (second.id, second.epoch + 1)], now, LEASE) == {first.id}
+    later = now + 2 * LEASE
+    taken = journal.claim("c", later, LEASE)
+    assert taken is not None
+    assert (taken.id, taken.epoch, taken.restarts) == (first.id, first.epoch + 1, 1)
+    for write in (
+        lambda: journal.settle(first, Settled("1", 1, b"\x01"), later),
+        lambda: journal.intend(first, [CallRecord(replace_path(call, "2"), now)], (), later),
+        lambda: journal.end(first, RunState.DONE, later),
+        lambda: journal.park(first, [], None),
+    ):
+        with pytest.raises(DeposedError):
+            write()
+    journal.settle(taken, Settled("1", 1, b"\x01"), later)
+    journal.settle(taken, Settled("1", 2, b"\x02"), later)
+    (found,) = journal.calls(taken)
+    assert (found.state, found.seq, found.value) == (CallState.DONE, 1, b"\x01")
+    assert world.runs.load(taken.id).restarts == 0
+
+
+def test_an_uncertain_call_has_to_be_resolved_before_its_run_goes_on(world: World) -> None:
+    journal, now = RunJournal(world.database), world.clock()
+    world.start("slow", file="/dev/null")
+    run = journal.claim("a", now, timedelta(0))
+    assert run is not None
+    call = FlowCall("1", CallKind.SERVICE, "Slow", b"\x92\x90\x81\xa5files\xa9/dev/null", effects=Effects.EXTERNAL,
+                    timeout_s=600.0)  # fmt: skip
+    journal.intend(run, [CallRecord(call, now, started_at=now)], (), now)
+    with world.orchestrator():
+        assert world.ended(run.id).state is RunState.UNCERTAIN
+        for wrong in ({}, {"2": None}, {"1": None, "2": None}):
+            with pytest.raises(InUseError):
+                resume_run(world.act(), run.id, wrong)
+        resume_run(world.act(), run.id, {"1": b"\xa4done"})
+        assert world.answer(run.id) == "done"
+
+
+def replace_path(call: FlowCall, path: str) -> FlowCall:
+    return FlowCall(path, call.kind, call.target, call.given)
