@@ -9,7 +9,7 @@ PREFILL_GPUS = 8
 TOGETHER = System("prefill with encoders", MONOLITH.dispatch, 4, 0, PREFILL_GPUS)
 APART = System("encoders apart", WHOLE.dispatch, 3, 8, PREFILL_GPUS)
 LOADS = (0.2, 0.4, 0.6, 0.8, 0.9)
-MEDIA = {"RDMA over InfiniBand": (0.0, 0.0005), "TCP over Ethernet, 25 Gbit/s a server": (0.7 * 25e9 / 8 / 8, 0.05)}
+MEDIA = {"RDMA over InfiniBand": (0.0, 0.0005), "TCP over Ethernet, 100 Gbit/s a server": (0.7 * 100e9 / 8 / 8, 0.05)}
 """(bytes/s of each member, 0: its card's; seconds of a pull beside its bytes)."""
 COUNT = 2000
 

@@ -2,13 +2,16 @@
 numbers of pictures."""
 
 from bench.modserve.stages import MODELS, Traffic, stages_of
-from bench.modserve.systems import MONOLITH, WHOLE, System, highest_load
+from bench.modserve.systems import MONOLITH, PERCENTILE, WHOLE, System, capacity, highest_load, seen
 
 FACTORS = (2.0, 5.0, 10.0, 20.0, 40.0)
 CAPS = (1, 4, 16)
 SERVERS = (4, 8, 12, 16)
-SPLITS = ((16, 64), (20, 48), (24, 32), (26, 24), (28, 16))
+SPLITS = ((20, 48), (24, 32), (28, 16))
 """Text instances of four GPUs, encoders of one, on 128 GPUs: what a plan chooses among."""
+STEP, STEPS = 1.2, 17
+"""Loads that are tried of the table, the highest one half as much again as the monoliths' work allows."""
+COUNT = 1500
 PAPER_15 = {"Llama 3.2 11B": 3.3, "InternVL 26B": 5.5}
 PAPER_17 = {"Llama 3.2 11B": 4.3, "InternVL 26B": 6.8}
 FACTOR = 10.0
@@ -39,8 +42,8 @@ def factors() -> bool:
         for cap in CAPS:
             traffic = Traffic(stages_of(name), most_images=cap)
             for factor in FACTORS:
-                alone = highest_load(MONOLITH, traffic, factor)
-                loads = {split: highest_load(WHOLE.split(*split), traffic, factor) for split in SPLITS}
+                alone = _highest(MONOLITH, traffic, factor)
+                loads = {split: _highest(WHOLE.split(*split), traffic, factor) for split in SPLITS}
                 best = max(loads, key=loads.__getitem__)
                 met = met and (not alone or loads[best] > alone)
                 ratios = f"{_ratio(loads[20, 48], alone):>11}{_ratio(loads[best], alone):>10}"
@@ -53,6 +56,19 @@ def factors() -> bool:
         else "MISSED: the monolith serves more somewhere"
     )
     return met
+
+
+def _highest(system: System, traffic: Traffic, factor: float) -> float:
+    """The highest of the loads that are tried up to which 99 % are in time; 0: none. Each load is served once for all
+    factors."""
+    most = 1.5 * capacity(MONOLITH, traffic)
+    found = 0.0
+    for step in range(STEPS - 1, -1, -1):
+        load = most / STEP**step
+        if seen(system, traffic, load, COUNT).attained(traffic.stages, factor) < PERCENTILE / 100:
+            break
+        found = load
+    return found
 
 
 def _split(texts: int, encoders: int) -> str:
