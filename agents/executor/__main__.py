@@ -1,5 +1,5 @@
-"""`python -m agents.executor`: encoders, or the decoder, of a model's graph on this node; prints its address and key as
-a JSON line, and ends when an engine does."""
+"""`python -m agents.executor`: encoders, the decoder or a generator of a model's graph on this node; prints its address
+and key as a JSON line, and ends when an engine does."""
 
 import argparse
 import asyncio
@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,14 @@ import uvloop
 
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
+from agents.engines.components.stepped import SteppedEngine
 from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.torch_components.engine import load_torch_encoder
 from agents.engines.torch_components.loading import Limits
 from agents.executor.decoder import is_decoder, serve_decoder
 from agents.executor.encoders import Encoders
+from agents.executor.generators import Place, loader_of
+from agents.executor.maker_server import MakerServer
 from agents.executor.server import ExecutorServer
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.tracing.json_lines import log_json_lines
@@ -88,13 +91,31 @@ def _most_units(component: str, together: Sequence[str]) -> dict[str, int]:
     return {"most_units": max(map(int, own))} if own else {}
 
 
+def _generator(arguments: argparse.Namespace, components: tuple[str, ...]) -> Callable[[], SteppedEngine] | None:
+    """What loads the generator that they are; None: they are something else."""
+    place = arguments.checkpoint
+    load = None if is_on_hub(place) or len(components) != 1 else loader_of(Path(place), components[0])
+    if load is None:
+        return None
+    memory = None if arguments.memory_mib is None else arguments.memory_mib << 20
+    limits = replace(Limits(), memory_bytes=memory, takes_fewer=True, **_most_units(components[0], arguments.together))
+    return partial(load, Path(place), components[0], Place(arguments.device, _DTYPES[arguments.dtype]), limits)
+
+
 async def _serve(
-    instance: InstanceFile, keys: KeyPair, components: tuple[str, ...], arguments: argparse.Namespace
-) -> ExecutorServer:
-    """Serve encoders; return the executor once it has failed, or was told to stop."""
-    load = partial(_load, arguments, components)
-    about = instance.bind, keys, instance.gateways, instance.layout.model, components
-    server = ExecutorServer(*about, load, arguments.pace)
+    instance: InstanceFile,
+    keys: KeyPair,
+    components: tuple[str, ...],
+    arguments: argparse.Namespace,
+    generator: Callable[[], SteppedEngine] | None,
+) -> ExecutorServer | MakerServer:
+    """Serve a generator, or encoders; return the executor once it has failed, or was told to stop."""
+    about = instance.bind, keys, instance.gateways, instance.layout.model
+    server: ExecutorServer | MakerServer
+    if generator is not None:
+        server = MakerServer(*about, components[0], generator, arguments.pace)
+    else:
+        server = ExecutorServer(*about, components, partial(_load, arguments, components), arguments.pace)
     where = {"endpoint": server.endpoint, "stages": server.endpoint, "public_key": keys.public}
     print(json.dumps(where), flush=True)
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -110,9 +131,10 @@ def _main() -> int:
     try:
         instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)
         components = tuple(arguments.components.split(","))
-        if is_decoder(_config(arguments.checkpoint), components):
+        generator = _generator(arguments, components)
+        if generator is None and is_decoder(_config(arguments.checkpoint), components):
             return uvloop.run(serve_decoder(instance, keys, _opened(arguments.checkpoint), arguments))
-        server = uvloop.run(_serve(instance, keys, components, arguments))
+        server = uvloop.run(_serve(instance, keys, components, arguments, generator))
     except (BadKeyError, BadInstanceFileError, EngineError, NoWeightsError, WeightsError, OSError, ValueError) as error:
         print(f"components: {error}", file=sys.stderr)
         return errno.ENOMEM if isinstance(error, OutOfMemoryError) else 1

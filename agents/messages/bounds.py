@@ -25,6 +25,12 @@ MAX_PEERS = 64
 MAX_STATE_BYTES = 1 << 20
 """Of one hidden state: a model 262,144 wide."""
 
+MAX_TEXT_TO_MAKE = 4096
+"""Characters that one request has spoken or drawn: the OpenAI API's own limit for speech."""
+
+MAX_PIECE_BYTES = 6 << 20
+"""Of what a generator makes at once: less than a channel's longest message, and more than a minute of sound."""
+
 MAX_RUNS = 4096
 """Sequences that get a token in one step."""
 

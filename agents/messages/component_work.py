@@ -4,7 +4,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_TOKENS, Attempt, Count, MaybeTrace, Name, Position
+from agents.messages.bounds import (
+    MAX_PIECE_BYTES,
+    MAX_TEXT_TO_MAKE,
+    MAX_TOKENS,
+    Attempt,
+    Count,
+    MaybeName,
+    MaybeTrace,
+    Name,
+    Position,
+)
 from agents.messages.tensor_spec import TensorName
 from agents.messages.to_sidecar import Consumers, ContentKey, SidecarAddress, WaitSeconds
 
@@ -71,3 +81,60 @@ class PromptRows(Struct, frozen=True, array_like=True):
     key: ContentKey | None = None
     """Of what the rows were made from, with what made them: only where all rows of a request have one may it share KV
     blocks with others, as tokens do not say what those hold."""
+
+
+TextToMake = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_TO_MAKE)]
+
+
+class AskedSpeech(Struct, frozen=True, array_like=True, tag="speech"):
+    text: TextToMake
+    voice: MaybeName = ""
+    """Empty: the component's first."""
+    speed: Annotated[float, Meta(ge=0.25, le=4)] = 1.0
+
+
+class AskedPicture(Struct, frozen=True, array_like=True, tag="picture"):
+    text: TextToMake
+    width: Annotated[int, Meta(ge=0, le=1 << 16)]
+    """Pixels; 0: as many as the component makes by itself."""
+    height: Annotated[int, Meta(ge=0, le=1 << 16)]
+    seed: Annotated[int, Meta(ge=0, lt=1 << 62)]
+    """Of the noise that it is made from: the same anywhere gives the same picture."""
+    steps: Annotated[int, Meta(ge=0, le=1000)] = 0
+    """Denoising steps; 0: as many as the component takes by itself."""
+    guidance: Annotated[float, Meta(ge=0, le=100)] | None = None
+    """How far each step goes from what no text asks to what this one does; None: as far as the component does by
+    itself."""
+
+
+class Make(Struct, frozen=True, array_like=True, tag="make"):
+    """Have a generator answer a request: pieces come as `Made`, or `Failed`. Asked again after a failure, it goes on
+    behind the pieces that the client has."""
+
+    attempt: Attempt
+    request: Name
+    model: Name
+    """As clients call the app."""
+    component: Name
+    """Of its graph."""
+    asked: AskedSpeech | AskedPicture
+    timeout_s: WaitSeconds
+    """From its arrival: later nobody waits for it."""
+    skip: Count = 0
+    """Pieces that the client has, which are not made again."""
+    trace: MaybeTrace = ""
+
+
+class Made(Struct, frozen=True, array_like=True, tag="made"):
+    """A piece of an answer: sound of a sentence or so, or a whole picture."""
+
+    attempt: Attempt
+    number: Count
+    """Among all pieces of the answer, those that were skipped included: whoever receives sees gaps."""
+    data: Annotated[bytes, Meta(max_length=MAX_PIECE_BYTES)]
+    """PCM of 16 bits, little-endian, of one channel; or a PNG."""
+    units: Annotated[float, Meta(ge=0, le=1e9)]
+    """Of the component's work that the piece took: seconds of audio, denoising steps."""
+    is_last: bool
+    samples_per_s: Count = 0
+    """Of sound; 0: a picture."""

@@ -19,7 +19,7 @@ from agents.messages.bounds import (
     TokenId,
     TokenIds,
 )
-from agents.messages.component_work import Encoded
+from agents.messages.component_work import Encoded, Made
 
 Alternatives = Annotated[tuple[tuple[TokenId, float], ...], Meta(max_length=MAX_TOP_LOGPROBS)]
 
@@ -168,4 +168,4 @@ class Stats(Struct, frozen=True, array_like=True, tag="stats"):
     done: WorkDone
 
 
-ToGateway = Tokens | Finished | Failed | Status | Stats | Encoded
+ToGateway = Tokens | Finished | Failed | Status | Stats | Encoded | Made

@@ -23,7 +23,7 @@ from agents.messages.bounds import (
     TokenId,
     TokenIds,
 )
-from agents.messages.component_work import Encode, PromptRows
+from agents.messages.component_work import Encode, Make, PromptRows
 from templates_lib.values.work import Phase
 
 
@@ -194,4 +194,4 @@ class AskStats(Struct, frozen=True, array_like=True, tag="ask_stats"):
     """Answered by `Stats`."""
 
 
-ToScheduler = Generate | Cancel | Drain | AskStatus | AskPlaces | AskStats | Encode
+ToScheduler = Generate | Cancel | Drain | AskStatus | AskPlaces | AskStats | Encode | Make

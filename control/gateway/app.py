@@ -25,6 +25,9 @@ from control.gateway.embedding_request import EmbeddingReply, embedding_params
 from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
 from control.gateway.generation_params import Conversation
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
+from control.gateway.making.image_request import ImageBody, image_params
+from control.gateway.making.made_answers import MadeAnswers
+from control.gateway.making.speech_request import SpeechBody, speech_params
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_object import app_object, model_object
 from control.gateway.multipart import form_parts
@@ -56,6 +59,7 @@ class GatewayApp:
         apps: Apps,
         table: TableKeeper,
         generation: Generation,
+        made_answers: MadeAnswers,
         metrics: GatewayMetrics,
         start_span: StartSpan,
     ) -> None:
@@ -65,6 +69,7 @@ class GatewayApp:
         self._table = table
         self._metrics = metrics
         self._generation = generation
+        self._made_answers = made_answers
         self._start_span = start_span
         self._bodies = BodyBudget(settings.max_bodies_bytes)
         self._get: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
@@ -79,6 +84,8 @@ class GatewayApp:
             "/v1/responses": self._respond,
             _EMBEDDINGS: self._embed,
             "/v1/audio/transcriptions": self._transcribe,
+            "/v1/audio/speech": self._speak,
+            "/v1/images/generations": self._draw,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
         }
@@ -177,6 +184,15 @@ class GatewayApp:
         body = await self._body(exchange, scope)
         parts = form_parts(body, header(scope, b"content-type").decode("latin-1"))
         await self._generation.serve(transcription_params(parts), exchange, TranscriptionReply)
+
+    async def _speak(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope), SpeechBody)
+        params, shape = speech_params(body)
+        await self._made_answers.speak(params, exchange, shape, as_events=body.stream_format == "sse")
+
+    async def _draw(self, exchange: HttpExchange, scope: Scope) -> None:
+        params = image_params(read_body(await self._body(exchange, scope), ImageBody))
+        await self._made_answers.draw(params, exchange)
 
     async def _tokenize(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), TokenizeBody)

@@ -84,6 +84,11 @@ class Call:
         self._waiter: asyncio.Future[None] | None = None
 
     @property
+    def sent(self) -> int:
+        """Count the tokens so far."""
+        return len(self.generated)
+
+    @property
     def given(self) -> tuple[PromptRows, ...]:
         """Rows as the decoder is sent them: in the order of the prompt, those without a place there last."""
         ends = len(self.asked.prompt)

@@ -4,8 +4,8 @@ Theory of operation: a call has at most one attempt at a time. Whatever ends an 
 lost, the scheduler reports a failure, tokens are missing) removes it first, so that late messages of it meet nobody,
 and then dispatches the call again behind the tokens that it has. A call of a model under `slack-v1` waits in a queue of
 the model, which binds it to instances. A call of an app has its pictures and sounds encoded first (`Encoding`), and
-again when its decoder is lost. Another that no instance can take is parked, and tried again, oldest first, when one
-becomes usable or says that it has room (`policies.room`).
+again when its decoder is lost; sound and pictures are made of text by `Making`. Another that no instance can take is
+parked, and tried again, oldest first, when one becomes usable or says that it has room (`policies.room`).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from itertools import count
 from agents.channels.address import Address
 from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
-from agents.messages.component_work import Encoded
+from agents.messages.component_work import Encoded, Made
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
 from agents.messages.to_scheduler import Cancel, LogitRules, Pooling
 from agents.tracing.trace_parent import trace_id
@@ -30,6 +30,8 @@ from control.gateway.encoding import Encoding, placement
 from control.gateway.instance_link import InstanceLink
 from control.gateway.leg_parts import LegPart, prompt_alone, writing_part
 from control.gateway.links_to_come import LinksToCome
+from control.gateway.making.making import Making
+from control.gateway.making.making_call import MakingCall
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -75,6 +77,7 @@ class Dispatcher:
         links = self._links.get
         about = links, self._note_loss, self._note_use, self._close_if_idle
         self._encoding = Encoding(preprocessor, self._ids, *about, metrics)
+        self.making = Making(self._ids, settings.resume_wait_s, self._model_of, *about)
         metrics.parked_calls.set_function(self._count_waiting)
 
     def update(self, published: Published, models: dict[str, ModelEntry]) -> None:
@@ -174,10 +177,11 @@ class Dispatcher:
 
     def lost(self, link: InstanceLink, reason: str) -> None:
         self._encoding.lose(link, reason)
+        self.making.lose(link, reason)
         for attempt in list(self._by_link.get(link, {}).values()):
             self._lose(attempt, link, "lost", reason)
 
-    def heard(self, link: InstanceLink, message: Tokens | Finished | Failed | Encoded) -> None:
+    def heard(self, link: InstanceLink, message: Tokens | Finished | Failed | Encoded | Made) -> None:
         if isinstance(message, Tokens):
             attempts = self._by_link.get(link, {})
             for run in message.runs:
@@ -191,9 +195,8 @@ class Dispatcher:
                     self._settle(attempt, link)
             return
         attempt = self._by_link.get(link, {}).get(message.attempt)
-        if attempt is None or isinstance(message, Encoded):
-            if not isinstance(message, Finished):
-                self._encoding.heard(link, message)
+        if attempt is None or isinstance(message, Encoded | Made):
+            self._heard_of_parts(link, message)
             return
         if isinstance(message, Finished):
             attempt.call.cached_prompt_tokens = max(attempt.call.cached_prompt_tokens, message.cached_prompt_tokens)
@@ -210,6 +213,16 @@ class Dispatcher:
         else:
             self._drop(attempt)
             attempt.call.finish(given_up(message))
+
+    def _heard_of_parts(self, link: InstanceLink, message: Finished | Failed | Encoded | Made) -> None:
+        """Hand on what is of a unit that is encoded, or an answer that is made; else it is late, and of nobody."""
+        if isinstance(message, Encoded | Failed):
+            self._encoding.heard(link, message)
+        if isinstance(message, Made | Failed):
+            self.making.heard(link, message)
+
+    def _model_of(self, name: str) -> ModelEntry | None:
+        return self.models.get(name)
 
     def _settle(self, attempt: Attempt, link: InstanceLink) -> None:
         end = attempt.end
@@ -333,11 +346,16 @@ class Dispatcher:
         self._dispatch(call)
 
     def _note_loss(
-        self, call: Call, link: InstanceLink, cause: str, reason: str, others: Iterable[InstanceLink] = ()
+        self,
+        call: Call | MakingCall,
+        link: InstanceLink,
+        cause: str,
+        reason: str,
+        others: Iterable[InstanceLink] = (),
     ) -> None:
         """`others`: who may be at fault, too. Ends the call where it has lost too many."""
         about = {"request": call.asked.request, "instance": link.instance, "trace": trace_id(call.asked.trace)}
-        _log.warning("lost: %s; %d tokens sent", reason, len(call.generated), extra=about)
+        _log.warning("lost: %s; %d tokens or pieces sent", reason, call.sent, extra=about)
         self._metrics.resumptions.labels(call.asked.model, cause).inc()
         is_news = link.instance not in call.avoided  # an executor that dies loses all of the call's units, once
         if cause == Failure.OVERLOADED:
@@ -370,7 +388,7 @@ class Dispatcher:
             self._note(link)
 
     def _count_waiting(self) -> int:
-        return len(self._parking) + len(self._queues)
+        return len(self._parking) + len(self._queues) + len(self.making)
 
     def _is_open(self, name: str) -> bool:
         model = self.models.get(name)
@@ -384,7 +402,7 @@ class Dispatcher:
             model.take_usable(usable, self._full)
         for link in self._links.values():
             self._note(link)
-        self._parking.wake()
+        self._wake()
         self._refreshed(self.models)
 
     def _note_room(self, link: InstanceLink) -> None:
@@ -396,7 +414,12 @@ class Dispatcher:
         for model in self.models.values():
             model.take_full(self._full)
         if not is_full:
-            self._parking.wake()
+            self._wake()
+
+    def _wake(self) -> None:
+        """Somebody can be sent more."""
+        self._parking.wake()
+        self.making.wake()
 
     def _note(self, link: InstanceLink) -> None:
         """Tell queues what it could take now."""
@@ -435,7 +458,8 @@ class Dispatcher:
         self._close_if_idle(link)
 
     def _close_if_idle(self, link: InstanceLink) -> None:
-        if link in self._retired and not self._by_link.get(link) and not self._encoding.held(link):
+        held = self._by_link.get(link) or self._encoding.held(link) or self.making.held(link)
+        if link in self._retired and not held:
             self._retired.discard(link)
             self._by_link.pop(link, None)
             self._loop.call_soon(link.close)  # not from within its own event

@@ -42,6 +42,13 @@ class Gate:
             raise
         return booked
 
+    def enter_at_once(self, model: ModelEntry, charges: Charges, priority: Priority) -> None:
+        """Book what one request asks of a model, which is not held where nothing serves that. Raises ApiError 429 or
+        503."""
+        if not charges:
+            raise unavailable(f"No instance serves `{model.id}` now")
+        self._admit(((model, charges),), priority)
+
     def _place(self, wanted: WantedAnswer, account: Account) -> QueuePlace | None:
         """A place in the queue of a model that nothing serves."""
         model, hold = wanted.model, wanted.model.served.hold
@@ -83,6 +90,11 @@ class Gate:
             if charge.per_output_token:
                 left = charge.units - charge.per_output_token * made_tokens
                 self._admission.give_back(replace(charge, units=left))
+
+    def settle_share(self, charges: Charges, made: float) -> None:
+        """Give back what was booked and is not made. `made`: its share of what was; above 1, more is booked."""
+        for charge in charges:
+            self._admission.give_back(replace(charge, units=(1 - made) * charge.units))
 
     def refresh(self, models: Mapping[str, ModelEntry]) -> None:
         """Let those go on whose model can be used now."""

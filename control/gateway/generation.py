@@ -335,7 +335,7 @@ class Generation:
 
     def _count_open(self, more: int) -> None:
         self._open += more
-        self._metrics.open_calls.set(self._open)
+        self._metrics.open_calls.inc(more)
 
     def _close_books(self, answer_: Answer, call: Call, charges: Charges, entry: Entry) -> None:
         """Give back what was booked and not done; count what it took."""

@@ -8,7 +8,7 @@ from agents.channels.address import Address
 from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
-from agents.messages.component_work import Encoded
+from agents.messages.component_work import Encoded, Made
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
 from agents.messages.to_scheduler import AskPlaces, LogitRules, OtherLeg, Pooling
 from control.gateway.api_error import ApiError, of_earlier_release, without_grammars, without_states
@@ -28,7 +28,7 @@ class LinkOwner(Protocol):
     def changed(self, link: "InstanceLink") -> None:
         """It became usable, or ceased to be; or only its load changed."""
 
-    def heard(self, link: "InstanceLink", message: Tokens | Finished | Failed | Encoded) -> None: ...
+    def heard(self, link: "InstanceLink", message: Tokens | Finished | Failed | Encoded | Made) -> None: ...
 
     def lost(self, link: "InstanceLink", reason: str) -> None:
         """Whatever was under way there is lost."""

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 from agents.messages.to_demand_desk import MAX_LINES, Offered, OfferedLine, OfferedWork
 from policies.metered_work import MeteredClass
-from templates_lib.values.work import DEFAULT_TYPE
+from templates_lib.values.work import DEFAULT_TYPE, Unit
 
 _log = logging.getLogger(__name__)
 
 _LEARNING = 0.02
 """Weight of one answer in the mean length of a model's answers."""
 
+_NOTHING: Mapping[Unit, float] = {}
 Kind = tuple[str, str, str]
 """Fleet, app, project."""
 
@@ -34,6 +35,10 @@ class _Counts:
     served_requests: int = 0
     served_prompt_tokens: int = 0
     served_output_tokens: int = 0
+    made: dict[Unit, float] = field(default_factory=dict)
+    """What generators are asked for, of sound or pictures."""
+    refused_made: dict[Unit, float] = field(default_factory=dict)
+    served_made: dict[Unit, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -62,6 +67,8 @@ class Offer:
     """False: a client asks again for what it was refused, which is no more demand; but it is use, when it is served."""
     has_answer: bool
     """False: no tokens are asked for, and their number says nothing of answers."""
+    made: Mapping[Unit, float]
+    """Of sound or pictures, expected."""
     _interval: _Interval | None
     _counts: _Counts
 
@@ -96,9 +103,17 @@ class Meter:
         return min(self._mean_output.get(app, planned), float(most))
 
     def offer(
-        self, kind: Kind, prompt_tokens: int, output_tokens: float, *, is_new: bool = True, has_answer: bool = True
+        self,
+        kind: Kind,
+        prompt_tokens: int,
+        output_tokens: float,
+        *,
+        is_new: bool = True,
+        has_answer: bool = True,
+        made: Mapping[Unit, float] = _NOTHING,
     ) -> Offer:
-        """A request came. `output_tokens`: as expected; what it was is told by `settle`."""
+        """A request came. `output_tokens`, and `made` of sound or pictures: as expected; what it was is told by
+        `settle`."""
         interval = self._roll()
         counts = interval.counts.get(kind)
         if counts is None:
@@ -110,9 +125,10 @@ class Meter:
             counts.requests += 1
             counts.prompt_tokens += prompt_tokens
             counts.output_tokens += output_tokens
+            _add(counts.made, made)
         interval.open += 1
         interval.is_changed = True
-        return Offer(kind[1], prompt_tokens, output_tokens, is_new, has_answer, interval, counts)
+        return Offer(kind[1], prompt_tokens, output_tokens, is_new, has_answer, made, interval, counts)
 
     def refuse(self, offer: Offer) -> None:
         """Note that a request was refused for want of capacity."""
@@ -121,7 +137,17 @@ class Meter:
             counts.refused += 1
             counts.refused_prompt_tokens += offer.prompt_tokens
             counts.refused_output_tokens += offer.output_tokens
+            _add(counts.refused_made, offer.made)
         self._close(offer)
+
+    def settle_made(self, offer: Offer, made: Mapping[Unit, float], *, is_whole: bool, is_length_known: bool) -> None:
+        """The same as `settle` of what is no tokens."""
+        counts = offer._counts
+        _add(counts.served_made, made)
+        if is_length_known and offer.is_new:
+            _add(counts.made, made)
+            _add(counts.made, offer.made, -1.0)
+        self.settle(offer, 0, is_whole=is_whole, is_length_known=is_length_known)
 
     def settle(self, offer: Offer, made: int, *, is_whole: bool, is_length_known: bool) -> None:
         """It is over. `is_whole`: the answer ended by itself; `is_length_known`: nobody wants more than `made`."""
@@ -231,11 +257,16 @@ class Meter:
         return max(1, interval.seconds - round(interval.started_s + self._seconds - self._clock()))
 
 
+def _add(to: dict[Unit, float], more: Mapping[Unit, float], times: float = 1.0) -> None:
+    for unit, amount in more.items():
+        to[unit] = to.get(unit, 0.0) + times * amount
+
+
 def _work(of: MeteredClass, c: _Counts) -> OfferedWork:
     return OfferedWork(
         of.work_class,
         of.unit,
-        of.units(c.requests, c.prompt_tokens, c.output_tokens),
-        of.units(c.refused, c.refused_prompt_tokens, c.refused_output_tokens),
-        of.units(c.served_requests, c.served_prompt_tokens, c.served_output_tokens),
+        of.units(c.requests, c.prompt_tokens, c.output_tokens, c.made),
+        of.units(c.refused, c.refused_prompt_tokens, c.refused_output_tokens, c.refused_made),
+        of.units(c.served_requests, c.served_prompt_tokens, c.served_output_tokens, c.served_made),
     )

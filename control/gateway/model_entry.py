@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from control.gateway.api_error import bad_request
 from control.gateway.leg_parts import leg_parts
 from control.gateway.media.reading import reading_of
 from control.gateway.prompt_encoder import PromptEncoder
@@ -13,13 +14,17 @@ from policies.fair_order import Account
 from policies.routing import BY_SLACK, router_of
 from templates_lib.values.work import Unit
 
-_NO_MEDIA: Mapping[Unit, int] = {}
+_BY_SIZE = (Unit.IMAGE_TOKEN, Unit.AUDIO_TOKEN, Unit.AUDIO_SECOND, Unit.DENOISING_STEP)
+"""Units of which requests are charged as many as they take."""
+_NO_MEDIA: Mapping[Unit, float] = {}
 
 
 class ModelEntry:
-    def __init__(self, served: PublishedModel, tokenizer: Tokenizer) -> None:
+    def __init__(self, served: PublishedModel, tokenizer: Tokenizer | None) -> None:
+        """`tokenizer`: None for what makes sound or pictures, and reads no tokens."""
+        self._tokenizer: Tokenizer | None = None
+        self._encoder: PromptEncoder | None = None
         self._take(served, tokenizer)
-        self.encoder = PromptEncoder(tokenizer)
         self.router = router_of(served.routing)
         self.unusable: frozenset[str] = frozenset(member.id for member in served.routing.members)
         self.closed = self.unusable
@@ -51,15 +56,28 @@ class ModelEntry:
         """A request can be sent to a member for each leg of a route."""
         return self.router.can_choose(self.closed)
 
-    def update(self, served: PublishedModel, tokenizer: Tokenizer) -> None:
-        if tokenizer is not self.tokenizer:
-            self.encoder = PromptEncoder(tokenizer)
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Raises ApiError for a model that has none."""
+        if self._tokenizer is None:
+            raise bad_request(f"`{self.id}` reads and writes no tokens", "model")
+        return self._tokenizer
+
+    @property
+    def encoder(self) -> PromptEncoder:
+        """Raises ApiError for a model that has none."""
+        if self._encoder is None:
+            self._encoder = PromptEncoder(self.tokenizer)
+        return self._encoder
+
+    def update(self, served: PublishedModel, tokenizer: Tokenizer | None) -> None:
         self.router = router_of(served.routing, self.router)
         self._take(served, tokenizer)
 
-    def _take(self, served: PublishedModel, tokenizer: Tokenizer) -> None:
+    def _take(self, served: PublishedModel, tokenizer: Tokenizer | None) -> None:
         self.served = served
-        self.tokenizer = tokenizer
+        if tokenizer is not self._tokenizer:
+            self._tokenizer, self._encoder = tokenizer, None
         self.reading = None if served.media is None else reading_of(served.media)
         """What it takes beside text; None: nothing."""
         self.parts = {route.id: leg_parts(route) for route in served.routing.routes}
@@ -72,9 +90,9 @@ class ModelEntry:
             leg.work_class: (leg.unit, leg.units_per_request)
             for route in served.routing.routes
             for leg in route.legs
-            if leg.unit in (Unit.IMAGE_TOKEN, Unit.AUDIO_TOKEN)
+            if leg.unit in _BY_SIZE
         }
-        """Unit of each class that encodes, and what a mean request brings of it."""
+        """Unit of each class that encodes or generates, and what a mean request takes of it."""
 
     def take_usable(self, usable: Collection[str], full: Collection[str] = ()) -> None:
         """Learn which members can be used, and who of them is full: all that can be used count as capacity."""
@@ -88,16 +106,16 @@ class ModelEntry:
         self.closed = self.unusable | own.intersection(full)
 
     def charges(
-        self, prompt_tokens: int, max_tokens: int, account: Account, media: Mapping[Unit, int] = _NO_MEDIA
+        self, prompt_tokens: int, max_tokens: int, account: Account, media: Mapping[Unit, float] = _NO_MEDIA
     ) -> tuple[Charge, ...]:
         """Charges for a request: its prompt, the answer that the plan expects, and what encoders have of it. `media`:
-        rows of its pictures and sounds, by unit."""
+        rows of its pictures and sounds, or what is made for it, by unit."""
         output_tokens = min(float(max_tokens), self.served.mean_output_tokens)
         found = (rule.charge(prompt_tokens, output_tokens, account) for rule in self._rules)
         return tuple(self._by_size(charge, media) for charge in found)
 
-    def _by_size(self, charge: Charge, media: Mapping[Unit, int]) -> Charge:
-        """What a mean request is charged of a class that encodes, by how much larger this one is than that."""
+    def _by_size(self, charge: Charge, media: Mapping[Unit, float]) -> Charge:
+        """What a mean request is charged of a class that encodes or generates, by how much larger this one is."""
         unit, mean = self._encoding.get(charge.work, (None, 1.0))
         return charge if unit is None or unit not in media else replace(charge, units=charge.units * media[unit] / mean)
 

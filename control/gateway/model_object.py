@@ -33,7 +33,13 @@ def app_object(app: AppEntry) -> dict[str, object] | None:
         return None
     read = {word for kind in app.types for word in kind.partition("-to-")[0].split("-")}
     modalities = [each for each in Modality if each in read]
-    about = {"id": app.served.name, "input_modalities": modalities, "request_types": sorted(app.types)}
+    made = {kind.rpartition("-to-")[2] for kind in app.types}
+    about = {
+        "id": app.served.name,
+        "input_modalities": modalities,
+        "output_modalities": [each for each in Modality if each in made],
+        "request_types": sorted(app.types),
+    }
     # The tightest context: whatever type a request is of, it is not refused for a length within it.
     return model_object(models[0]) | about
 

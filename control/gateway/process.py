@@ -24,6 +24,7 @@ from control.gateway.freed_memory import give_back_freed_memory
 from control.gateway.gate import Gate
 from control.gateway.generation import Generation
 from control.gateway.key_watch import watch_key
+from control.gateway.making.made_answers import MadeAnswers
 from control.gateway.media.intake import MediaIntake
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.meter import Meter
@@ -79,9 +80,11 @@ async def _serve(
     table = TableKeeper(path, dispatcher, apps, metrics, taken)
     await table.look()
     intake = MediaIntake(settings.images, settings.sounds, _fetcher(settings))
-    generation = Generation(dispatcher, gate, RequestAccounts(meter), intake, apps, settings, metrics)
+    accounts = RequestAccounts(meter)
+    generation = Generation(dispatcher, gate, accounts, intake, apps, settings, metrics)
+    made_answers = MadeAnswers(dispatcher, gate, accounts, apps, settings, metrics)
     config = uvicorn.Config(
-        GatewayApp(settings, dispatcher, apps, table, generation, metrics, spans_of("medley-gateway")),
+        GatewayApp(settings, dispatcher, apps, table, generation, made_answers, metrics, spans_of("medley-gateway")),
         http=bounded(settings.http),
         ws="none",
         lifespan="off",

@@ -1,13 +1,15 @@
 """What is written down of a request: that it was asked, how much work it was, and what it takes of its key's limits."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from control.gateway.key_limits import Headers, KeyCharge, KeyLimits
 from control.gateway.meter import Meter, Offer
+from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey
 from control.gateway.wanted import WantedAnswer
+from templates_lib.values.work import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,24 @@ class RequestAccounts:
             )
             for one, output, own in zip(wanted, outputs, tokens, strict=True)
         ]
+
+    def open_made(
+        self, model: ModelEntry, units: Sequence[Mapping[Unit, float]], key: AccessKey | None, *, is_retry: bool
+    ) -> list[Entry]:
+        """The same for answers of sound or pictures, of which limits of tokens know nothing. `units`: that each is
+        expected to take."""
+        taken = self._limits.take(key, 0.0, self._loop.time(), len(units))
+        kind = model.served.fleet, model.id, "" if key is None else key.project
+        return [
+            Entry(self._meter.offer(kind, 0, 0.0, is_new=not is_retry, has_answer=False, made=own), taken)
+            for own in units
+        ]
+
+    def close_made(self, entry: Entry, units: Mapping[Unit, float], *, is_whole: bool, is_length_known: bool) -> None:
+        """Close it as `Meter.settle_made` does."""
+        self._meter.settle_made(entry.offer, units, is_whole=is_whole, is_length_known=is_length_known)
+        if entry.taken is not None:
+            self._limits.settle(entry.taken, 0.0, self._loop.time())
 
     def refuse(self, entry: Entry) -> None:
         """Note that it was refused for want of capacity."""

@@ -24,6 +24,7 @@ from control.gateway.tokenizer import Tokenizer
 from control.gateway.tokenizer_error import TokenizerError
 from control.gateway.tokenizer_source import load_tokenizer
 from policies.routing import BY_SLACK
+from templates_lib.graphs.component import Modality
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +103,10 @@ class TableKeeper:
         # A key that was revoked is refused at once, however long the tokenizers of the same table take.
         self.access = None if published.access is None else {key.id: key for key in published.access}
         problems = []
+        makers = _makers(published)
         for served in published.models:
+            if served.routing.id in makers:
+                continue
             try:
                 await self._load(served.tokenizer)
             except TokenizerError as error:
@@ -115,7 +119,7 @@ class TableKeeper:
         models = dict[str, ModelEntry]()
         for served in published.models:  # from here on nothing waits: requests see one table or the other
             tokenizer = self._tokenizers.get(served.tokenizer)
-            if tokenizer is None:
+            if tokenizer is None and served.routing.id not in makers:
                 continue
             try:
                 models[served.routing.id] = self._entry(served, tokenizer)
@@ -133,7 +137,7 @@ class TableKeeper:
         else:
             self._table_problem = ""
 
-    def _entry(self, served: PublishedModel, tokenizer: Tokenizer) -> ModelEntry:
+    def _entry(self, served: PublishedModel, tokenizer: Tokenizer | None) -> ModelEntry:
         entry = self._dispatcher.models.get(served.routing.id)
         if entry is None:
             return ModelEntry(served, tokenizer)
@@ -150,3 +154,9 @@ class TableKeeper:
             _log.error("%s%s", problem, kept)
             self._metrics.table_errors.inc()
         self._table_problem = problem
+
+
+def _makers(published: Published) -> frozenset[str]:
+    """Models that answer with sound or pictures, and need no tokenizer."""
+    types = (each for app in published.apps for each in app.types.items())
+    return frozenset(model for kind, model in types if not kind.endswith(f"-to-{Modality.TEXT}"))

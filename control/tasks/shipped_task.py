@@ -10,6 +10,8 @@ LIBRARY = {
     ("vision", "hearing", "thinker", "talker", "vocoder"): "omni_chat",
     ("text", "picture"): "picture_making",
     ("hearing", "writing"): "transcription",
+    ("voice",): "speech",
+    ("picture",): "image",
 }
 """Components of a graph → module of `medley_sdk.library`, and its function that makes a task of a graph's name."""
 VARIABLE = "task"

@@ -5,6 +5,7 @@ from typing import Any
 
 from templates_lib.graphs.families.idefics3 import idefics3
 from templates_lib.graphs.families.internvl import internvl, internvl_hf, nvlm_d
+from templates_lib.graphs.families.kokoro import kokoro
 from templates_lib.graphs.families.llama_vision import llama_vision
 from templates_lib.graphs.families.llava_onevision import llava_onevision
 from templates_lib.graphs.families.qwen3_omni import qwen3_omni
@@ -12,6 +13,7 @@ from templates_lib.graphs.families.qwen_image import qwen_image
 from templates_lib.graphs.families.qwen_omni import qwen2_5_omni
 from templates_lib.graphs.families.qwen_vl import qwen2_5_vl
 from templates_lib.graphs.families.whisper import whisper
+from templates_lib.graphs.families.word_pictures import word_pictures
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 from templates_lib.values.nearest_name import nearest_name
@@ -31,6 +33,9 @@ READERS: dict[str, Reader] = {
     "qwen3_omni_moe": qwen3_omni,
     "QwenImagePipeline": qwen_image,
     "whisper": whisper,
+    "kokoro": kokoro,
+    "style_text_to_speech_2": kokoro,
+    "word_pictures": word_pictures,
 }
 """Architecture → reader: `model_type` of a config.json, or `_class_name` of a model_index.json of diffusers."""
 

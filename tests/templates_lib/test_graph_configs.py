@@ -55,6 +55,7 @@ PUBLISHED = {
     "nvlm-d-72b": 79.4e9,
     "idefics3-8b": 8.46e9,
     "smolvlm-256m": 0.256e9,
+    "kokoro-82m": 81.76e6,
 }
 """Parameters of whole models, as their pages on the hub show them."""
 
@@ -110,6 +111,8 @@ def test_an_omni_model_answers_eight_types_of_request() -> None:
     assert types["image-audio-text-to-audio"] == {"vision", "hearing", "thinker", "talker", "vocoder"}
     assert set(possible_types(load_graph("whisper-tiny.en"))) == {"audio-to-text"}
     assert set(possible_types(load_graph("qwen-image"))) == {"text-to-image"}
+    assert set(possible_types(load_graph("word-pictures"))) == {"text-to-image"}
+    assert set(possible_types(load_graph("kokoro-82m"))) == {"text-to-audio"}
 
 
 def test_edges_carry_what_the_networks_send() -> None:

@@ -34,7 +34,8 @@ TABLE_1 = {
     "nvlm-d-72b": (5, 1280),
 }
 """Tiles and image tokens of a picture of 896 by 896 pixels (ModServe, Table 1)."""
-SEES = [name for name in graph_names() if name not in ("qwen-image", "whisper-large-v3", "whisper-tiny.en")]
+BLIND = {"kokoro-82m", "qwen-image", "whisper-large-v3", "whisper-tiny.en", "word-pictures"}
+SEES = [name for name in graph_names() if name not in BLIND]
 Size = tuple[int, int]
 Counted = tuple[int, ...]
 

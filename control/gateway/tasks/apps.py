@@ -1,11 +1,12 @@
 """The apps of the table: clients call them as models, and their requests are served by the models of their types."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from control.gateway.api_error import bad_request, unavailable, unknown_model
 from control.gateway.generation_params import GenerationParams, media_of
 from control.gateway.media.media_unit import MediaUnits
+from control.gateway.media.modality import UNSUPPORTED
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published_app import ServedApp
 from control.gateway.tasks.app_entry import AppEntry
@@ -63,6 +64,20 @@ class Apps:
         signature = _signature(params, entry)
         model = entry.model_of(type_of(signature))
         return replace(params, model=model.id), TaskRequest(entry, signature, model)
+
+    def making(self, name: str, answer: Modality, models: Collection[str]) -> TaskRequest:
+        """A request for sound or pictures of a text, to the model that serves its type. `models`: what else clients
+        may name. Raises ApiError."""
+        entry = self.entries.get(name)
+        if entry is None and (name in self.parts or name not in models):
+            raise unknown_model(name, {*self.entries, *models} - self.parts)
+        made = set() if entry is None else {kind.rpartition("-to-")[2] for kind in entry.served.types}
+        if entry is None or answer not in made:
+            what = ", ".join(sorted(made)) or Modality.TEXT
+            why = f"`{name}` makes {what}, and no {answer}. See `output_modalities` in /v1/models"
+            raise bad_request(why, "model", UNSUPPORTED)
+        signature = Signature(answer)
+        return TaskRequest(entry, signature, entry.model_of(type_of(signature)))
 
     async def call(self, asked: TaskRequest | None, units: MediaUnits | None, wanted: WantedAnswer) -> TaskCall | None:
         """What an answer to the request asks of executors. Raises ApiError."""

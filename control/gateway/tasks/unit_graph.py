@@ -1,4 +1,4 @@
-"""The calls of one record as work for executors: which parts of a request are encoded where, and who writes."""
+"""The calls of one record as work for executors: which parts of a request are encoded where, and who answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from templates_lib.graphs.component import ComponentKind, Modality
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.tasks.recorded_path import recorded_path
 
-_TEXT = "what the decoder writes"
+_ANSWER = "what the last component gives"
 
 
 class UnservedPathError(ValueError):
@@ -33,15 +33,17 @@ class UnitGraph:
     record: Record
     encodes: tuple[EncodeStep, ...]
     writer: int
-    """The call that writes the text."""
+    """The call that answers: of a decoder, which writes, or of a generator."""
     leg: int
     """Its leg of the route."""
+    component: str
+    """That it is of."""
 
     @property
     def is_plain(self) -> bool:
-        """What is written is the answer, as it comes."""
+        """What that call gives is the answer, as it comes."""
         record = self.record
-        return record.awaits is None and unpacked(record.answer, [_TEXT] * len(record.gives)) is _TEXT
+        return record.awaits is None and unpacked(record.answer, [_ANSWER] * len(record.gives)) is _ANSWER
 
 
 def unit_graph(
@@ -51,7 +53,7 @@ def unit_graph(
     and sounds, by kind. Raises UnservedPathError, and GraphError for a record that is no path of the graph."""
     path = recorded_path(graph, record)
     encodes: list[EncodeStep] = []
-    writers: list[tuple[int, int]] = []
+    writers: list[tuple[int, int, str]] = []
     for step in path.steps:
         if step.role not in legs:
             raise UnservedPathError(f"the code has {'+'.join(step.role)} compute alone; the plan's route does not")
@@ -59,17 +61,30 @@ def unit_graph(
         kinds = {graph.component(name).kind for name in step.role}
         if kinds == {ComponentKind.ENCODER} and len(step.role) == 1:
             encodes += (EncodeStep(step.role[0], leg, _part(record.calls[n], parts)) for n in step.calls)
-        elif kinds == {ComponentKind.DECODER} and len(step.role) == 1:
+        elif len(step.role) == 1:
             (number,) = step.calls
             _check_plain(record.calls[number])
-            writers.append((number, leg))
+            writers.append((number, leg, step.role[0]))
         else:
             raise UnservedPathError(
-                f"no executor computes {'+'.join(step.role)} as one: encoders and decoders run apart"
+                f"no executor computes {'+'.join(step.role)} as one: components of a path run apart"
             )
     if len(writers) != 1:
-        raise UnservedPathError(f"{len(writers)} decoders write in one request; gateways serve paths with one")
-    return UnitGraph(record, tuple(encodes), *writers[0])
+        raise UnservedPathError(
+            f"{len(writers)} components write or make in one request; gateways serve paths with one"
+        )
+    found = UnitGraph(record, tuple(encodes), *writers[0])
+    if graph.component(found.component).kind is ComponentKind.GENERATOR:
+        _check_made(found)
+    return found
+
+
+def _check_made(graph: UnitGraph) -> None:
+    """A generator is sent the request's text, and clients what it makes."""
+    if any(not isinstance(ref, InputRef) for ref in graph.record.calls[graph.writer].takes):
+        raise UnservedPathError(f"{graph.component} takes more than the request's text")
+    if not graph.is_plain:
+        raise UnservedPathError(f"the code makes another answer of what {graph.component} gives; return that itself")
 
 
 def _part(call: Call, parts: Mapping[Modality, Sequence[int]]) -> int:

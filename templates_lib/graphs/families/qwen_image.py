@@ -30,12 +30,18 @@ def qwen_image(fields: Fields, id: str, revision: str) -> ModelGraph:  # noqa: A
     transformer, vae = fields.part("transformer"), fields.part("vae")
     given = same_width(transformer, "joint_attention_dim", model.hidden_size, "the text encoder's hidden state")
     patch = transformer.integer("patch_size", low=1, high=16)
-    # Each stage of the autoencoder but one halves the image.
-    across = patch * 2 ** (len(whole_numbers(vae, "dim_mult")) - 1)
-    spec = GeneratorSpec(_autoencoder(vae, patch), _denoiser(transformer, given, patch), pixels_per_row=across * across)
+    spec = picture_spec(transformer, vae, given, patch)
     text = Component(TEXT, Unit.PROMPT_TOKEN, DecoderSpec(model), gives=given, reads=Modality.TEXT)
     picture = Component(PICTURE, Unit.DENOISING_STEP, spec, given, answers=Modality.IMAGE)
     return ModelGraph(id, revision, (text, picture), (GraphEdge(TEXT, PICTURE, given),))
+
+
+def picture_spec(transformer: Fields, vae: Fields, text_width: int, patch: int) -> GeneratorSpec:
+    """`text_width`: of the rows that steer it; `patch`: latents of a side that are a row."""
+    # Each stage of the autoencoder but one halves the image.
+    across = patch * 2 ** (len(whole_numbers(vae, "dim_mult")) - 1)
+    denoiser = _denoiser(transformer, text_width, patch)
+    return GeneratorSpec(_autoencoder(vae, patch), denoiser, pixels_per_row=across * across)
 
 
 def _denoiser(fields: Fields, text_width: int, patch: int) -> Network:

@@ -22,7 +22,7 @@ def test_a_task_ships_for_known_graphs() -> None:
         "qwen2.5-vl-7b", "internvl3-38b", "qwen2.5-omni-7b", "qwen3-omni-30b-a3b", "qwen-image", "whisper-tiny.en"
     }  # fmt: skip
     assert rows["qwen-image"] == ["text-to-image"]
-    for name in ("qwen2.5-omni-7b", "whisper-tiny.en"):
+    for name in ("qwen2.5-omni-7b", "whisper-tiny.en", "kokoro-82m", "word-pictures"):
         (task,) = json.loads(printed("check", name, "-o", "json"))
         assert task["graph"] == name
         assert {each["request_type"] for each in task["request_types"]} == {*rows[name]}

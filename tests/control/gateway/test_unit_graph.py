@@ -50,6 +50,14 @@ def test_each_picture_goes_to_the_leg_of_its_encoder_and_the_decoder_writes() ->
     assert found.record.calls[found.writer].unit.components == ("language",)
 
 
+def test_a_generator_is_given_the_text_alone_and_makes_the_answer() -> None:
+    for name, answer, component in (("kokoro-82m", "audio", "voice"), ("word-pictures", "image", "picture")):
+        with TaskProcess(shipped_source(name)) as process:
+            (record,) = process.ask(RecordOne(VARIABLE, Signature(answer), ())).records
+        found = unit_graph(load_graph(name), record, [(component,)], {})
+        assert (found.component, found.leg, found.encodes, found.is_plain) == (component, 0, (), True)
+
+
 def test_what_no_executor_does_is_not_asked_of_any() -> None:
     graph, parts = load_graph(GRAPH), {Modality.IMAGE: (0,)}
     together = recorded(shipped_source(GRAPH), 1, 2)
