@@ -65,8 +65,7 @@ def encode_times(graph: ModelGraph, component: str, node: NodeConfig, costs: Com
 def text_times(
     graph: ModelGraph, component: str, node: NodeConfig, costs: EstimatedComponentCost, reserved_bytes: float = 0.0
 ) -> TextTimes:
-    """`reserved_bytes`: of each GPU, for what runs beside. Raises ValueError where no long prompt
-    fits."""
+    """`reserved_bytes`: of each GPU, for what runs beside. Raises ValueError where no long prompt fits."""
     part = graph.component(component)
     if not isinstance(part.spec, DecoderSpec):
         raise ValueError(f"{graph.id}: component {component!r} writes no text; name its decoder")
