@@ -1,6 +1,7 @@
 """Any-to-any models of a plan as nodes and gateways know them: their files, and their part of the routing table."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,12 +16,15 @@ from control.hub.deployed import ModelFiles
 from control.planning.app_run import AppRun
 from control.planning.graph_sources import app_works
 from control.planning.world import World
-from templates_lib.apps.graph_app import PublishedApp, app_of
+from templates_lib.apps.graph_app import PublishedApp, app_of, published_graph
 from templates_lib.graphs.component import DecoderSpec
+from templates_lib.graphs.families.parts import PREPROCESSOR
+from templates_lib.graphs.read import graph_from_config
 from templates_lib.graphs.unit_room import slab_mib
+from templates_lib.values.gpu import GIB
 
-_BESIDE = ("generation_config.json", "preprocessor_config.json")
-"""Files beside a config.json that say more of how a model is asked."""
+_NEAR = 0.02
+"""Sizes of weights that differ by no more may be of one model, read with another head or norm."""
 _MOST_BYTES = 4 << 20
 
 
@@ -43,7 +47,7 @@ def app_routing(world: World, created: datetime, tokenizer: Callable[[str], str]
     models, apps = dict[str, GatewayModel](), list[ServedApp]()
     for app, run in _run(world):
         text = tokenizer(run.weights)
-        terms = MediaTerms(_asked(app.config, Path(text)))
+        terms = MediaTerms(asked_config(app, Path(text)))
         models |= graph_models(works[app.name], terms, text, int(created.timestamp()), world.name)
         apps.append(served_app(works[app.name], TaskCode(run.task.file, run.task.text, run.name)))
     return AppRouting(models, tuple(apps))
@@ -63,19 +67,36 @@ def _files(app: PublishedApp, run: AppRun) -> ModelFiles:
     return ModelFiles(app.name, run.weights, vocabulary, context, slab_mib=slab_mib(graph))
 
 
-def _asked(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The config that the model is published with, and what files beside its tokenizer say of tokens that end an answer
-    or are never written, and of how its pictures are made."""
-    found = dict(config)
-    for name in _BESIDE:
-        said = _read(folder / name)
-        if name.startswith("preprocessor"):
-            found |= {} if not said or "preprocessor_config" in found else {"preprocessor_config": said}
-        else:
-            found |= {key: said[key] for key in ("eos_token_id", "suppress_tokens") if key in said}
+def asked_config(app: PublishedApp, folder: Path) -> dict[str, Any]:
+    """Return the config that a model is asked by: its own, where it lies beside its tokenizer in `folder`, and else the
+    one that it is planned by, with what other files there say. Raises ValueError for that of another model."""
+    own = _read(folder / "config.json")
+    found = dict(app.config)
+    if own.get("model_type") == found.get("model_type"):
+        found = {key: value for key, value in found.items() if key == PREPROCESSOR} | own
+        _check_same(app, found)
+    said = _read(folder / "generation_config.json")
+    found |= {key: said[key] for key in ("eos_token_id", "suppress_tokens") if key in said}
+    if look := _read(folder / f"{PREPROCESSOR}.json"):
+        known = found.get(PREPROCESSOR)
+        found[PREPROCESSOR] = {**(known if isinstance(known, dict) else {}), **look}
     # CTranslate2's config says of a model how it is asked, and nothing of its shape.
-    converted = _read(folder / "config.json").get("suppress_ids")
+    converted = own.get("suppress_ids")
     return {"suppress_tokens": converted, **found} if isinstance(converted, list) else found
+
+
+def _check_same(app: PublishedApp, config: dict[str, Any]) -> None:
+    """Raises ValueError."""
+    planned, there = published_graph(app), graph_from_config(config, app.graph, app.revision)
+    for component in planned.components:
+        other = there.component(component.name)
+        is_same = (component.takes, component.gives) == (other.takes, other.gives)
+        if not is_same or not math.isclose(component.weight_bytes, other.weight_bytes, rel_tol=_NEAR):
+            sizes = f"{other.weight_bytes / GIB:.3g} GiB, planned {component.weight_bytes / GIB:.3g}"
+            raise ValueError(
+                f"{app.name}: its weights are of another model than {app.graph}: {component.name} has {sizes}; name "
+                "the weights of the graph, or the graph by the path of their config.json"
+            )
 
 
 def _read(path: Path) -> dict[str, Any]:

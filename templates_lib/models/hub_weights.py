@@ -26,7 +26,10 @@ HOME_VARIABLE = "HF_HOME"
 _PLACE = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@([A-Za-z0-9][\w./-]{0,127}))?", re.ASCII)
 _CONFIG, _INDEX, _WHOLE = "config.json", "model.safetensors.index.json", "model.safetensors"
 _TOKENIZER = "tokenizer.json"
-_BESIDE_IT = ("tokenizer_config.json", "generation_config.json", "chat_template.jinja", "preprocessor_config.json")
+_BESIDE_IT = (
+    *("config.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja"),
+    "preprocessor_config.json",
+)
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _AT_ONCE = 4

@@ -53,9 +53,11 @@ def test_a_model_in_one_file_and_the_text_side_of_one(hub: Hub) -> None:
     folder = fetch_layers("hf:acme/whole", 3, 1)
     assert (folder / "model.safetensors").read_bytes() == b"all of it"
     hub.sent.clear()
-    (found,) = fetch_text(PLACE)
-    assert (found.name, found.read_bytes()) == ("tokenizer.json", FILES["tokenizer.json"])
-    assert hub.sent == ["tokenizer.json"]
+    found = fetch_text(PLACE)
+    assert [(each.name, each.read_bytes()) for each in found] == [
+        (name, FILES[name]) for name in ("tokenizer.json", "config.json")
+    ]
+    assert hub.sent == ["tokenizer.json", "config.json"]
 
 
 def test_what_was_fetched_is_used_while_the_hub_is_away(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

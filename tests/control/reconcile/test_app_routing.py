@@ -1,5 +1,6 @@
 """Any-to-any models of a plan in the routing table and in the orders of nodes."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,14 @@ import pytest
 
 from control.db.database import Database
 from control.gateway.media.reading import reading_of
+from control.reconcile.app_routing import asked_config
 from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
 from policies.routing import BY_ID
+from templates_lib.graphs.catalogue import graph_facts
 from templates_lib.models.weights_place import weights_path
 from tests.control.lifecycle.worlds import START
 from tests.control.planning.test_graph_apps import NOON, session_of
-from tests.control.planning.test_run_apps import RENTED, SPEC
+from tests.control.planning.test_run_apps import PICTURES, RENTED, SPEC
 from tests.control.planning.worlds import world_of
 
 
@@ -56,3 +59,21 @@ def test_an_app_that_no_node_can_start_is_not_ordered(database: Database, tmp_pa
     bare = replace(world, fleet=replace(world.fleet, app_runs={}))
     with pytest.raises(UnrunnableError, match="notes"):
         weights_of(bare)
+
+
+def test_a_model_is_asked_by_its_own_config_and_weights_of_another_are_refused(tmp_path: Path) -> None:
+    (app,) = world_of(tmp_path, PICTURES).fleet.graph_apps
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    assert asked_config(app, folder) == app.config, "nothing more is known"
+    own = {**app.config, "image_token_id": 7}
+    (folder / "config.json").write_text(json.dumps(own))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [3, 4], "temperature": 0.1}))
+    (folder / "preprocessor_config.json").write_text(json.dumps({"image_mean": [0.5] * 3}))
+    asked = asked_config(app, folder)
+    look = app.config["preprocessor_config"] | {"image_mean": [0.5] * 3}
+    assert asked == {**own, "eos_token_id": [3, 4], "preprocessor_config": look}
+    other = graph_facts("qwen2.5-vl-32b")["config"]
+    (folder / "config.json").write_text(json.dumps(other))
+    with pytest.raises(ValueError, match="another model"):
+        asked_config(app, folder)
