@@ -1,7 +1,6 @@
 """Whatever dies, every run ends, and what changes something outside is done once."""
 
 import ctypes
-import random
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,7 +12,7 @@ from sqlalchemy import update
 from control.actions.workflows import resume_run
 from control.db.database import Database
 from control.db.run_tables import workflow_run
-from control.orchestrator.code_process import RUNNER, WORKER
+from control.orchestrator.code_process import WORKER
 from control.runs.record import CallState
 from control.runs.run_state import OPEN, RunState
 from tests.control.orchestrator.world import PATIENCE_S, World
@@ -146,30 +145,3 @@ def test_a_run_ends_right_at_whichever_record_its_code_is_killed(
     for record in range(1, 24, 3):
         place = ("before", "after")[record % 2]
         killed_at(world, database_url, tmp_path / f"ledger{record}", place, record, "runner")
-
-
-@pytest.mark.slow
-def test_random_kills_of_orchestrators_and_of_code(database: Database, database_url: str, tmp_path: Path) -> None:
-    world, chance = World(database), random.Random(26)
-    world.push()
-    runs: dict[str, Path] = {}
-    process = Forked(PROCESS, [database_url])
-    for kill in range(200):
-        time.sleep(chance.uniform(0.0, 0.15))  # when, is by chance; nothing is waited for
-        runners = [each for each in psutil.Process(process.pid).children() if RUNNER in command(each)]
-        if len(runners) < 4:
-            ledgers = [tmp_path / f"{kill}-{number}" for number in range(4)]
-            runs |= {world.start("twelve", file=str(ledger), pause=0.2): ledger for ledger in ledgers}
-        if runners and chance.random() < 0.7:
-            chance.choice(runners).kill()
-        else:
-            process.kill()
-            process.wait()
-            lease_runs_out(world)
-            process = Forked(PROCESS, [database_url])
-    for run, ledger in runs.items():
-        while world.ended(run).state is RunState.UNCERTAIN:
-            settled_by_hand(world, run, ledger)
-        check(world, run, ledger)
-    process.terminate()
-    process.wait()
