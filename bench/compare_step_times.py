@@ -4,11 +4,12 @@
 
 Runs from a fresh clone with the extra `kernels` (`aiconfigurator-core`). What engines add to kernels is fitted, with
 the estimate's kernels, without any row of the GPU (or model) that is judged, and both sources are timed with it: the
-kernel-based one is never fitted to deployments. Rows that do not state their workers are left out. A100-80, of which
-there is no deployment, is judged by published runs (`bench.published_runs`). `--write` records the outcome in
-templates_lib/data/perf/step_time_errors.json, which plans print. The kernels are taken for a GPU and engine when their
-error is a tenth lower than the estimate's, on the mean of the four medians (TTFT and TPOT, by GPU and by model): a
-smaller difference is noise, and the estimate needs nothing installed. Two minutes.
+kernel-based one is never fitted to deployments. Rows that do not state their workers are left out. A100-80 and L40S, of
+which there is no deployment, are judged by runs that others published (`bench.published_runs`, `bench.published_loads`)
+and the engine that ships. `--write` records the outcome in templates_lib/data/perf/step_time_errors.json, which plans
+print, and in bench/printed. The kernels are taken for a GPU and engine when their error is a tenth lower than the
+estimate's, on the mean of the four medians (TTFT and TPOT, by GPU and by model): a smaller difference is noise, and the
+estimate needs nothing installed. Two minutes.
 """
 
 import argparse
@@ -28,7 +29,9 @@ from fit_cost_model import BACKENDS, training_rows
 from fit_engines import engine_values, predict
 from fit_setups import Backend, backend_rows
 
-from bench.published_runs import GPU, medians
+from bench import published_loads, published_runs
+from bench.evaluation.table import Table
+from bench.figures import PRINTED
 from templates_lib.cost.coefficients import Setup, load_coefficients
 from templates_lib.cost.deployment import Deployment
 from templates_lib.cost.kernel_tables import SYSTEMS, installed_release
@@ -41,6 +44,7 @@ FEWEST_ROWS = 20
 """Fewer rows of a GPU, or left to fit to, say too little."""
 OUT = Path(__file__).resolve().parents[1] / "templates_lib" / "data" / FILE
 GPUS = {system: gpu for gpu, system in SYSTEMS.items()}
+NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 NOTHING = HeldOut(Medians(0, 0.0, 0.0), Medians(0, 0.0, 0.0))
 
 
@@ -89,14 +93,18 @@ def main() -> None:
         raise SystemExit("aiconfigurator-core is not installed: pip install '.[kernels]'")
     rows = [(row, d) for row, d in training_rows() if d.decode is None or d.decode.count]
     engines = {name: compared([each for each in rows if each[1].backend == name], name) for name in BACKENDS}
-    published = medians()
-    engines["vllm"][GPU] = Comparison("estimated", replace(NOTHING, gpu_out=published), NOTHING, NOTHING)
+    published = {each.GPU: each.medians() for each in (published_runs, published_loads)}
+    engines["vllm"] |= {
+        gpu: Comparison("estimated", replace(NOTHING, gpu_out=off), NOTHING, NOTHING) for gpu, off in published.items()
+    }
     report = StepTimeErrors(
         date=datetime.now(UTC).date().isoformat(),
         source=f"{len(rows):,} measured deployments (silicon sample of NVIDIA aiconfigurator-core 0.12.0), whole GPUs "
-        f"and whole models left out of the fit; {published.rows} published runs of {GPU}; kernels of "
+        f"and whole models left out of the fit; "
+        f"{', '.join(f'{off.rows} published runs of {gpu}' for gpu, off in published.items())}; kernels of "
         f"aiconfigurator-core {installed_release()}",
         command="python -m bench.compare_step_times --write",
+        coefficients=load_coefficients().fingerprint,
         engines=engines,
     )
     text = json.dumps(asdict(report), indent=1) + "\n"
@@ -104,25 +112,28 @@ def main() -> None:
         OUT.write_text(text)
     if asked.output == "json":
         sys.stdout.write(text)
-        return
-    print(f"{'':31} {'estimate, left out:':25}  {'kernels, left out:':25}   (median relative error, TTFT and TPOT)")
-    print(f"{'':24} {'rows':>6} {'GPU':>12} {'model':>12}  {'GPU':>12} {'model':>12}")
-    for name, gpus in engines.items():
+    else:
+        print("Median relative error of TTFT / TPOT, %; left out of the fit: GPU / model")
+        shown(report).show(PRINTED if asked.write else None)
+
+
+def shown(report: StepTimeErrors) -> Table:
+    """All rows by the estimate, which plans print; then by both sources those whose kernels were all timed."""
+    left = ("GPU out", "model out")
+    columns = [
+        f"{what}, {each}" for what in ("estimate", "estimate, timed rows", "kernels, timed rows") for each in left
+    ]
+    table = Table("step-times", ("engine, GPU", "rows", *columns[:2], "timed rows", *columns[2:], "taken"))
+    for engine, gpus in report.engines.items():
         for gpu, each in gpus.items():
             cells = [
-                f"{100 * e.ttft:4.1f} {100 * e.tpot:4.1f} %" if e.rows else f"{'-':>11}"
-                for e in (
-                    each.same_rows.gpu_out,
-                    each.same_rows.model_out,
-                    each.kernels.gpu_out,
-                    each.kernels.model_out,
-                )
+                f"{100 * off.ttft:.1f} / {100 * off.tpot:.1f}" if off.rows else ""
+                for found in (each.estimated, each.same_rows, each.kernels)
+                for off in (found.gpu_out, found.model_out)
             ]
-            if each.same_rows.gpu_out.rows:
-                print(
-                    f"{name + ' ' + gpu:24} {each.same_rows.gpu_out.rows:6}  " + "  ".join(cells) + f"  {each.chosen}"
-                )
-    print(f"vllm {GPU}: {published.rows} published runs, {100 * published.ttft:.1f} {100 * published.tpot:.1f} %")
+            counts = [str(found.gpu_out.rows) for found in (each.estimated, each.same_rows)]
+            table.add(f"{NAMES[engine]}, {gpu}", counts[0], *cells[:2], counts[1], *cells[2:], each.chosen)
+    return table
 
 
 if __name__ == "__main__":

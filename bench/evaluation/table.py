@@ -27,7 +27,7 @@ class Table:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / f"{self._name}.csv").open("w", newline="") as file:
-                csv.writer(file).writerows([self._columns, *self._rows])
+                csv.writer(file, lineterminator="\n").writerows([self._columns, *self._rows])
 
 
 def _line(cells: Iterable[str], widths: Sequence[int]) -> str:

@@ -32,7 +32,7 @@ from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import load_gpus
 
 OUT = Path(__file__).resolve().parents[2] / "templates_lib" / "data" / "perf" / "estimated_coefficients.json"
-DATE = "2026-11-21"
+DATE = "2026-11-27"
 SOURCE = (
     "NVIDIA aiconfigurator-core 0.12.0 (gemm, attention, moe, allreduce, silicon), Vidur @7d47513 "
     "(linear ops, A40), Helix @148b733 (layers of L4, T4, V100)"
@@ -225,9 +225,7 @@ def kernels() -> tuple[Coefficients, dict[str, list[float]]]:
 
 
 def training_rows() -> list[tuple[dict[str, str], Deployment]]:
-    """End-to-end rows without queueing artefacts, held-out ones included, with the lengths that clients sent. Engines
-    that are shipped (DATE) were fitted with the lengths that rows are called by: a new fit makes prompts 2 to 6 %
-    slower, and tokens up to 3 %."""
+    """End-to-end rows without queueing artefacts, held-out ones included, with the lengths that clients sent."""
     rows = ((row, as_sent(row, deployment_of(row))) for row in deployment_rows())
     return [(row, d) for row, d in rows if d.ttft_ms <= QUEUED_TTFT_MS]
 

@@ -30,5 +30,5 @@ def _error(basis: StepTimeBasis) -> str:
     else:
         whose += " on GPUs that were left out of the fit; nobody measured one on these"
     if basis.judged_engine != basis.engine:
-        whose += f", nor one under {basis.engine}"
+        whose += f"; servers of {basis.engine} were not measured"
     return f"±{basis.ttft_error:.0%} TTFT, ±{basis.tpot_error:.0%} TPOT (median {whose})"

@@ -111,7 +111,8 @@ def _model(row: Mapping[str, str]) -> ModelSpec:
 
 
 def _weights(row: Mapping[str, str]) -> ModelSpec:
-    """4-bit checkpoints keep the format they are published in."""
+    """4-bit checkpoints keep the format they are published in, but for those in 4-bit integers whose rows say NVFP4:
+    others publish them so, with the same matrices left in 16 bits. (Rows of gpt-oss say NVFP4 for its MXFP4.)"""
     path = row.get("model_path", "")
     config = measured_configs().get(path)
     if config is None:
@@ -122,9 +123,10 @@ def _weights(row: Mapping[str, str]) -> ModelSpec:
         raise InexpressibleRowError(f"precision {name[:40]!r} is not one of {', '.join(filter(None, QUANTIZATION))}")
     try:
         published = model_from_hf_config(config, path, "")
-        if not name or (_is_four_bit(published) and name != "bf16"):
+        is_converted = published.dtype == "int4" and name == "nvfp4"
+        if not name or (_is_four_bit(published) and name != "bf16" and not is_converted):
             return published
-        return model_from_hf_config(_requantised(config, QUANTIZATION[name]), path, name)
+        return model_from_hf_config(_requantised(config, QUANTIZATION[name], _left_wide(config)), path, name)
     except UnsupportedModelError as error:
         raise InexpressibleRowError(f"architecture of {path[:80]!r}: {error}") from error
 
@@ -133,10 +135,21 @@ def _is_four_bit(model: ModelSpec) -> bool:
     return model.dtype in ("mxfp4", "int4", "nvfp4")
 
 
-def _requantised(config: Mapping[str, Any], quantization: dict[str, Any] | None) -> dict[str, Any]:
-    changed = {**config, "quantization_config": quantization}
+def _left_wide(config: Mapping[str, Any]) -> list[str]:
+    """Patterns of the matrices that a checkpoint in integers leaves as they were (compressed-tensors)."""
+    inner = config.get("text_config")
+    own = inner.get("quantization_config") if isinstance(inner, dict) else None
+    stored = own or config.get("quantization_config") or {}
+    return list(stored.get("ignore") or ())
+
+
+def _requantised(
+    config: Mapping[str, Any], quantization: dict[str, Any] | None, left_wide: list[str]
+) -> dict[str, Any]:
+    stored = {**quantization, "ignore": left_wide} if quantization and left_wide else quantization
+    changed = {**config, "quantization_config": stored}
     if isinstance(config.get("text_config"), dict):
-        changed["text_config"] = {**config["text_config"], "quantization_config": quantization}
+        changed["text_config"] = {**config["text_config"], "quantization_config": stored}
     return changed
 
 
@@ -144,14 +157,15 @@ def _parallel(row: Mapping[str, str], prefix: str, model: ModelSpec, system: Sys
     """Attention tp × dp, experts over ep groups, as far as the row can be meant so.
 
     Some sources multiplied sizes that were equal: tp 64 with expert tp 8 and ep 8 is 8 GPUs (the row's id says
-    tp8_ep8), and tp 4, dp 4, ep 16 is 4 GPUs. An empty or zero dp is 1. A tp that does not divide the heads cannot be
-    one: such rows count GPUs, which run attention data parallel and experts spread over all of them. GPUs that cannot
-    hold the weights are one rank of several: the fewest that can, run the same way.
+    tp8_ep8), and tp 4, dp 4, ep 16 is 4 GPUs. An empty or zero dp is what makes attention run on as many GPUs as
+    experts are cut over, else 1. A tp that does not divide the heads cannot be one: such rows count GPUs, which run
+    attention data parallel and experts spread over all of them. GPUs that cannot hold the weights are one rank of
+    several: the fewest that can, run the same way.
     """
     tp = int(_number(row, f"{prefix}tp_size", 1)) or 1
-    dp = int(_number(row, f"{prefix}attention_dp_size", 1)) or 1
     expert_tp = int(_number(row, f"{prefix}moe_tp_size", 1)) or 1
     ep = int(_number(row, f"{prefix}moe_ep_size", 1)) or 1
+    dp = int(_number(row, f"{prefix}attention_dp_size", 0)) or max(1, expert_tp * ep // tp)
     if max(tp, dp, expert_tp, ep) > MOST_RANKS:
         raise UnreadableRowError(f"more than {MOST_RANKS} GPUs in one {prefix or 'aggregated '}worker")
     stated = _as_meant(tp, dp, expert_tp, ep, model.attention_heads)

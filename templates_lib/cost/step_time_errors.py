@@ -55,6 +55,8 @@ class StepTimeErrors:
     date: str
     source: str
     command: str
+    coefficients: str
+    """Fingerprint of those that were judged (`Coefficients`)."""
     engines: dict[str, dict[str, Comparison]]
     """Engine → GPU → errors; `all`: over all GPUs of the engine."""
 

@@ -31,6 +31,7 @@ def held_by(engine: str, model: ModelSpec) -> ModelSpec:
         attention_weight_bytes=model.attention_weight_bytes + _more_bytes(support, stored.attention),
         ffn_weight_bytes=model.ffn_weight_bytes + (routed if model.experts else dense),
         dense_ffn_weight_bytes=model.dense_ffn_weight_bytes + (dense if model.dense_layers else 0.0),
+        ends_in_each_part=stored.family in support.ends_in_each_part,
     )
 
 

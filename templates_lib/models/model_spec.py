@@ -72,6 +72,8 @@ class ModelSpec:
     """Data type of the attention weights where it is not `dtype` (gpt-oss: bf16 beside mxfp4 experts)."""
     attended_tokens: int = 0
     """Sparse attention (DeepSeek-V3.2, GLM-5): a token attends to at most this many of the cached tokens; 0: to all."""
+    ends_in_each_part: bool = False
+    """As held: every pipeline part of a node has the token embedding and the LM head (`EngineSupport`)."""
     stored: StoredWeights | None = None
     """The checkpoint; None where nobody said it. Nothing is planned by it once the bytes above are those held."""
 

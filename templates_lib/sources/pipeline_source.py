@@ -134,7 +134,7 @@ class PipelineTemplateSource:
             "ids": "by the name served as",
             "windows": "no room saved",
             "fullest": FULLEST,
-            "memory": "copies of KV heads",
+            "memory": "copies of KV heads, ends in each part",
             "templates": "with their engine",
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }

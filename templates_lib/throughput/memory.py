@@ -94,7 +94,8 @@ def _end_bytes(model: ModelSpec, parallel: Parallel) -> Floats:
     """(4, 1, 1, 1): embedding and LM head on the GPU that has most of them."""
     embedding = HAS_EMBEDDING * model.embedding_weight_bytes / parallel.tp
     head = HAS_HEAD * model.head_weight_bytes / parallel.tp
-    return np.maximum(embedding, head) if parallel.pp > 1 or model.tied_embeddings else embedding + head
+    apart = parallel.pp > 1 and not model.ends_in_each_part
+    return np.maximum(embedding, head) if apart or model.tied_embeddings else embedding + head
 
 
 def _workspace_bytes_per_token(model: ModelSpec, parallel: Parallel) -> float:

@@ -114,6 +114,8 @@ _VLLM = EngineSupport(
     mixes_windows=frozenset({"exaone4", "gpt_oss", "granite", "granitemoe", "llama", "mistral", "phi3"}),
     data_parallel=False,
     cuts_over_nodes=False,
+    # Whose models make both on every rank (`model_executor/models`); all others ask for the first and last one.
+    ends_in_each_part=frozenset({"cohere", "gpt_oss", "granitemoe", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}),
     hand_over_types=frozenset({"fp32", "bf16", "fp16"}),
     hands_over_latents=False,
 )

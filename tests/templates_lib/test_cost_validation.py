@@ -135,6 +135,8 @@ DEEPSEEK = {"model_path": "deepseek-ai/DeepSeek-V3", "system": "b200_sxm"}
         (("1.0", "8.0", "8.0", "1.0"), Parallel(dp=8, ep=8)),
         (("8.0", "", "1.0", "8.0"), Parallel(tp=8, ep=8)),
         (("1.0", "1.0", "1.0", "1.0"), Parallel(dp=4, ep=4)),
+        (("1.0", "", "8.0", "1.0"), Parallel(dp=8, ep=8)),
+        (("2.0", "", "8.0", "1.0"), Parallel(tp=2, dp=4, ep=8)),
     ],
 )
 def test_parallel_shapes_are_read_as_they_can_only_be_meant(sizes: tuple[str, ...], meant: Parallel) -> None:
@@ -147,6 +149,12 @@ def test_four_bit_checkpoints_keep_their_own_format() -> None:
     oss = deployment_of(row(model_path="openai/gpt-oss-120b", moe_quant_mode="nvfp4", gemm_quant_mode="nvfp4"))
     assert oss.model.dtype == "mxfp4"
     assert deployment_of(row()).model.dtype == "fp8"
+    kimi = {
+        stated: deployment_of(row(model_path="moonshotai/Kimi-K2.5", moe_quant_mode=stated)).model
+        for stated in ("int4_wo", "nvfp4")
+    }
+    assert {stated: model.dtype for stated, model in kimi.items()} == {"int4_wo": "int4", "nvfp4": "nvfp4"}
+    assert {model.attention_dtype for model in kimi.values()} == {"bf16"}, "what its publisher leaves wide stays so"
     assert deployment_of(row(precision="", gemm_quant_mode="", moe_quant_mode="")).model.dtype == "bf16"
 
 

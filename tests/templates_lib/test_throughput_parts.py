@@ -1,11 +1,13 @@
 """The parts of T̂: splits, worst windows, what a request caches, what fits on a GPU."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates_lib.models.model_spec import ExpertSpec
+from templates_lib.models.model_spec import ExpertSpec, ModelSpec
 from templates_lib.ports.cost_model import Parallel
 from templates_lib.throughput.memory import node_memory, weights_bytes
 from templates_lib.throughput.request_cache import request_cache
@@ -73,6 +75,20 @@ def test_memory_charges_embedding_and_head_where_they_are_held() -> None:
     assert {role: weights[role] - body for role in StageRole} == pytest.approx(expected)
     tied = node_memory(worlds.model(8, tied=True), gpu, Parallel(), LAYERS).weights_bytes[:, 0, 3, 0]
     assert tied[StageRole.ONLY] - body == pytest.approx(ends)
+
+
+def test_memory_charges_both_ends_to_each_part_where_an_engine_keeps_them_there() -> None:
+    """On a node of four parts of one layer: of `ends_in_each_part` each has embedding and head, else one of them."""
+    spec, parts = worlds.model(4), Parallel(pp=4)
+    body, ends = spec.attention_weight_bytes + spec.ffn_weight_bytes, spec.embedding_weight_bytes
+    layers = np.array([4])
+
+    def beside_a_layer(model: ModelSpec) -> float:
+        return float(weights_bytes(model, parts, layers)[StageRole.ONLY, 0, 0, 0]) - body
+
+    assert beside_a_layer(spec) == pytest.approx(ends)
+    assert beside_a_layer(replace(spec, ends_in_each_part=True)) == pytest.approx(2 * ends)
+    assert beside_a_layer(replace(spec, ends_in_each_part=True, tied_embeddings=True)) == pytest.approx(ends)
 
 
 def test_memory_is_shared_by_tensor_and_pipeline_parts_but_not_by_replicas() -> None:

@@ -30,9 +30,8 @@ CONTEXT, TOKENS = 256, 5
 HEAD_DIM = 32
 """The least that vLLM's attention on a CPU takes."""
 WIDER = {"max_position_embeddings": CONTEXT, "vocab_size": 255, "intermediate_size": 256}
-"""Beside what a published size holds, the table of rotary positions is nothing; so is what vLLM pads, vocabularies to
-multiples of 64 entries and on CPUs experts to 32 columns a device; and so are the token embeddings that the last part
-of a Qwen3 MoE model has beside its head (0.5 % of Qwen3 235B on eight GPUs)."""
+"""Beside what a published size holds, the table of rotary positions is nothing; and so is what vLLM pads, vocabularies
+to multiples of 64 entries and on CPUs experts to 32 columns a device."""
 WIDER_EXPERTS = {"moe_intermediate_size": 128}
 CUT_OVER_FOUR = ("llama-3-70b", "qwen3-235b-a22b")
 """One with experts and one without: each of its processes takes seconds to start."""
@@ -59,9 +58,6 @@ def on_a_cpu(name: str) -> bool:
     return stored is not None and not set(stored.formats) & set(ON_GPUS_ONLY)
 
 
-MORE = {("qwen3-235b-a22b", Parallel(pp=4)): 0.035}
-"""Measured 3.1 % for the last of four parts, with one layer; the token embeddings explain a tenth of it, and what the
-rest is was not found."""
 CASES = [
     (name, parallel)
     for name in filter(on_a_cpu, architectures())
@@ -93,7 +89,7 @@ def test_every_split_gives_the_tokens_of_transformers(
         said = re.search(r"weights take (\d+) bytes on the fullest device, plans count (\d+)", node.log)
         assert said is not None
         held, planned = map(int, said.groups())
-        assert held == pytest.approx(planned, rel=MORE.get((name, parallel), TOLERANCE))
+        assert held == pytest.approx(planned, rel=TOLERANCE)
 
     vocabulary = small_config(name)["vocab_size"]
     cut = ("--tensor-parallel", str(parallel.tp), "--parts", str(parallel.pp))

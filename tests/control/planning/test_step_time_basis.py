@@ -47,8 +47,8 @@ def test_a_gpu_with_deployments_is_judged_by_them_and_others_by_all_that_were_le
     found, known = bases("vllm"), load_step_time_errors().engines["vllm"]
     assert found["H100"].tpot_error == known["H100"].estimated.gpu_out.tpot
     assert (found["H100"].judged_on, found["H100"].deployments) == ("H100", known["H100"].estimated.gpu_out.rows)
-    assert found["L40S"].ttft_error == found["L4"].ttft_error == known["all"].estimated.gpu_out.ttft
-    assert found["L4"].judged_on == "other GPUs"
+    assert (found["L40S"].judged_on, found["L40S"].tpot_error) == ("L40S", known["L40S"].estimated.gpu_out.tpot)
+    assert (found["L4"].judged_on, found["L4"].ttft_error) == ("other GPUs", known["all"].estimated.gpu_out.ttft)
 
 
 def test_an_engine_that_nobody_measured_is_judged_by_the_one_it_is_estimated_from() -> None:
@@ -73,9 +73,10 @@ def test_templates_that_somebody_wrote_have_no_step_times() -> None:
 
 
 def test_lines_name_gpus_that_rest_on_the_same_together() -> None:
-    lines = list(step_time_lines(step_time_bases(planned("torch"), recipe("torch"))))
-    assert [line.split(",")[0] for line in lines] == ["torch on H100: estimated", "torch on L4"]
-    assert "L4, L40S: estimated, ±" in lines[1]
+    h100, l4, l40s = step_time_bases(planned("torch"), recipe("torch"))
+    lines = list(step_time_lines([h100, replace(l4, gpu="A10G"), l4, l40s]))
+    assert [line.partition(":")[0] for line in lines] == ["torch on H100", "torch on A10G, L4", "torch on L40S"]
+    assert all("estimated, ±" in line for line in lines)
     kernels = StepTimeBasis("H100", "vllm", "kernels", 0.2, 0.1, "H100", 139, "vllm")
     unknown = StepTimeBasis("X", "own", "estimated", None, None, "", 0, "")
     said = list(step_time_lines([kernels, unknown]))
