@@ -28,8 +28,10 @@ from control.db.embedded import embedded_server
 
 PAINT_BAR_MS, INTERACTION_BAR_MS = 1500.0, 100.0
 PAGES = {
-    "overview": "/", "fleet": "/fleet", "plan": "/plans", "what-if": "/what-if", "market": "/market",
-    "apps": "/apps", "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
+    "overview": "/", "performance": "/performance?range=6h", "fleet": "/fleet", "apps": "/apps",
+    "playground": "/playground", "specs": "/specs", "spec": "/specs/search-agents", "plan": "/plans",
+    "what-if": "/what-if", "market": "/market", "templates": "/templates", "cost": "/cost", "events": "/events",
+    "webhooks": "/webhooks", "tokens": "/tokens",
 }  # fmt: skip
 BELOW = {
     "plan-why": ("plan", "What would save money"),
@@ -55,6 +57,11 @@ _TIMED = """async ({selector, done, key, chosen, typed}) => {
 INTERACTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "command palette": ("/", {"selector": "body", "done": "[cmdk-input]", "key": "k"}),
     "to another page": ("/", {"selector": "nav a[href='/events']", "done": "nav a.active[href='/events']"}),
+    "performance: 24 hours": (
+        "/performance",
+        {"selector": ".segments[aria-label='Time range'] button:nth-child(3)",
+         "done": ".segments[aria-label='Time range'] button:nth-child(3)[data-state=on]"},
+    ),
     "fleet: of one model": (
         "/fleet", {"selector": "#main select[aria-label=model]", "done": "#main .toolbar .button", "chosen": 1}
     ),

@@ -14,6 +14,7 @@ from control.db import (  # noqa: F401
     market_tables,
     reconcile_tables,
     run_tables,
+    series_tables,
 )
 from control.db.tables import metadata
 

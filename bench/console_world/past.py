@@ -1,12 +1,13 @@
 """What happened: events, load and latencies, alerts, budgets, who may speak."""
 
+import math
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 
-from bench.console_world.specs import AGENTS, ASSISTANTS, PROMISING, SERVED
+from bench.console_world.specs import AGENTS, ASSISTANTS, PLANNED_PER_S, PROMISING, SERVED
 from control.access.role import Role
 from control.access.use_limits import UseLimits
 from control.alerts.watch import AlertWatch
@@ -16,9 +17,13 @@ from control.db.budgets import PostgresBudgets, Scope
 from control.db.corrections import PostgresCorrections
 from control.db.database import Database
 from control.db.demand_tables import COUNTS, demand_line, demand_report
+from control.db.load_series import PostgresLoadSeries
 from control.db.projects import PostgresProjects
 from control.db.reconcile_tables import event as event_table
+from control.db.series_tables import capacity_sample
 from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples, SloSample
+from control.db.webhooks import PostgresWebhooks, Webhook
+from control.fleet.capacities import capacities
 from policies.alert_rules import Alert, AlertKind, Severity
 from policies.budget import Budget
 from policies.correction import Correction
@@ -45,12 +50,18 @@ def fill_projects(database: Database, now: datetime) -> None:
 
 
 def fill_past(
-    database: Database, rng: random.Random, plans: Sequence[str], instances: Sequence[str], now: datetime
+    database: Database,
+    rng: random.Random,
+    plans: Sequence[str],
+    instances: Sequence[str],
+    now: datetime,
+    scale: float,
 ) -> None:
-    """`plans`, `instances`: ids that events speak of."""
+    """`plans`, `instances`: ids that events speak of. `scale`: of the world."""
     _events(database, rng, plans, instances, now)
-    _load(database, rng, now)
+    _load(database, rng, now, scale)
     _latencies(database, rng, now)
+    _levels(database, now)
     _correct(database, now)
     budgets = PostgresBudgets(database)
     budgets.put(Scope.PROJECT, "support", Budget(usd_per_month=900_000.0), now - timedelta(days=30))
@@ -64,6 +75,14 @@ def fill_past(
         Alert(AlertKind.FAILING, f"fleet {ASSISTANTS}", Severity.CRITICAL, failing),
     )
     PostgresAlerts(database).observe(alerts, (), now)
+    hook = Webhook(
+        "on-call",
+        "https://alerts.example.com/medley",
+        "env:MEDLEY_WEBHOOK_ON_CALL",
+        (AlertKind.FAILING,),
+        internal=False,
+    )
+    PostgresWebhooks(database).put(hook, now - timedelta(days=6))
     tokens = PostgresApiTokens(database)
     people = (("ci", Role.OPERATOR, 30), ("grafana", Role.VIEWER, None), ("chat front end", Role.CLIENT, None))
     for name, role, days in people:
@@ -103,8 +122,8 @@ def _events(
         connection.execute(insert(event_table), rows)
 
 
-def _load(database: Database, rng: random.Random, now: datetime) -> None:
-    """What two gateways were offered, a minute at a time, over the last day."""
+def _load(database: Database, rng: random.Random, now: datetime, scale: float) -> None:
+    """What a gateway was offered, a minute at a time, over the last day: up to what was planned for, in a tide."""
     minute = now.astimezone(UTC).replace(second=0, microsecond=0)
     reports, lines = [], []
     for number in range(1, 60 * 24):
@@ -113,7 +132,9 @@ def _load(database: Database, rng: random.Random, now: datetime) -> None:
         reports.append(gateway | {"seconds": 60, "revision": 1, "reported_at": started + timedelta(seconds=65)})
         for fleet, apps in SERVED.items():
             for app in apps:
-                requests = int((18_000 if fleet == ASSISTANTS else 900) * rng.uniform(0.75, 1.05))
+                planned = 60 * scale * (PLANNED_PER_S[app] if fleet == ASSISTANTS else 15)
+                tide = 0.6 + 0.3 * math.sin(started.timestamp() / 13_751)
+                requests = int(planned * tide * rng.uniform(0.95, 1.05))
                 of = {"app": app, "request_type": "chat", "project": "support" if fleet == ASSISTANTS else "search"}
                 if fleet == AGENTS and app == "phi-4-14b":
                     of["request_type"] = "search"
@@ -140,6 +161,51 @@ def _latencies(database: Database, rng: random.Random, now: datetime) -> None:
         for model in sorted({name for names in SERVED.values() for name in names})
     ]  # fmt: skip
     PostgresSloSamples(database).add(samples)
+
+
+# A day's tide, lowest at night, in which what nodes say now is the end.
+_LEVELS = text(
+    """
+    INSERT INTO instance_load
+        (instance_id, begins_at, fleet, model, zone, looks, running, waiting, kv_blocks, kv_used, cpu)
+    SELECT id, begins_at, fleet, model, zone, 1, tide * running, tide * waiting, kv_blocks, tide * kv_used, tide * cpu
+    FROM (
+        SELECT instance.id, instance.fleet, max(node.model) AS model, instance.zone,
+               sum((load ->> 'running')::float8) AS running, sum((load ->> 'waiting')::float8) AS waiting,
+               sum((load ->> 'kv_blocks')::float8) AS kv_blocks,
+               sum((load ->> 'kv_blocks')::float8 - (load ->> 'kv_blocks_free')::float8) AS kv_used,
+               sum((load ->> 'cpu_share')::float8) AS cpu
+        FROM instance JOIN node ON node.instance_id = instance.id
+        WHERE instance.state <> 'terminated' AND node.load ->> 'scheduler' <> ''
+        GROUP BY instance.id
+    ) AS level, (
+        SELECT begins_at, 0.65 + 0.3 * sin(extract(epoch FROM begins_at) / 13751) + 0.05 * random() AS tide
+        FROM generate_series(CAST(:since AS timestamptz), :until, interval '5 minutes') AS begins_at
+    ) AS moment
+    ON CONFLICT DO NOTHING
+    """
+)
+
+
+def _levels(database: Database, now: datetime) -> None:
+    """Load of every instance and capacity of every fleet over the last day, and the hours that they became."""
+    until = now.astimezone(UTC).replace(minute=now.minute // 5 * 5, second=0, microsecond=0)
+    since = until - timedelta(hours=25)
+    database.write(_LEVELS, {"since": since, "until": until - timedelta(minutes=5)})
+    rows = [
+        {
+            "fleet": fleet,
+            "work_class": name,
+            "begins_at": since + number * timedelta(minutes=5),
+            "looks": 1,
+            "units_per_s": units,
+        }
+        for (fleet, name), units in capacities(database).items()
+        for number in range(25 * 12)
+    ]
+    database.write(insert(capacity_sample), rows)
+    PostgresLoadSeries(database).roll_up(now)
+    PostgresSloSamples(database).roll_up(now)
 
 
 def _judged(rng: random.Random) -> tuple[Judged, ...]:

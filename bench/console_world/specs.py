@@ -7,6 +7,8 @@ PROMISING = "phi-4-14b"
 """Model of `assistants` that promises a percentile of its objectives."""
 SIMULATED = 0.1
 """Scale up to which it does."""
+PLANNED_PER_S = {"gpt-oss-20b": 1850, "phi-4-14b": 1000}
+"""Requests that `assistants` is planned for, at scale 1."""
 SERVED = {ASSISTANTS: ("gpt-oss-20b", "phi-4-14b"), AGENTS: ("phi-4-14b",)}
 
 
@@ -37,8 +39,8 @@ def assistants(scale: float) -> dict[str, Any]:
     promises = scale <= SIMULATED
     keep, n_max = ({"percentile": 99}, 2) if promises else (None, 3)
     models = [
-        _model("gpt-oss-20b", 1500, 50, "azure-code", 1850 * scale, priority=1),
-        _model(PROMISING, 1200, 60, "azure-conversation", 1000 * scale, keep=keep),
+        _model("gpt-oss-20b", 1500, 50, "azure-code", PLANNED_PER_S["gpt-oss-20b"] * scale, priority=1),
+        _model(PROMISING, 1200, 60, "azure-conversation", PLANNED_PER_S[PROMISING] * scale, keep=keep),
         _model("qwen3-32b", 4000, 120, "azure-conversation", 270 * scale),
     ]
     clouds = [

@@ -55,7 +55,7 @@ def fill_console_world(database: Database, home: Path, now: datetime, scale: flo
     held = plans.load(accepted[0])
     most = max(held.offers, key=lambda each: each.nodes).offer
     sold_out(database, next(o for o in plans.snapshot(held.snapshot_version).offers if o.key == most), now)
-    fill_past(database, rng, (*accepted, waiting.id), launches.names, now)
+    fill_past(database, rng, (*accepted, waiting.id), launches.names, now, scale)
     tokens = PostgresApiTokens(database)
     made = {role: tokens.create(f"ada, as {role}", role, now)[1].reveal() for role in Role}
     return ConsoleWorld(made, waiting.id, count)

@@ -15,6 +15,7 @@ from control.api.bounds import Bounds
 from control.api.console import BUNDLE, Console
 from control.api.failures import tell_failures
 from control.api.guarded_route import PREFIX
+from control.api.load_sampler import LoadSampler
 from control.api.metrics import ApiMetrics
 from control.api.offer_book import OfferBook
 from control.api.openapi import describe
@@ -46,7 +47,8 @@ def create_app(
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
         services: Services = app.state.services
         sampler = SloSampler(database, settings.gateways, clock)
-        tasks = [asyncio.create_task(each) for each in (pool.run(), _sweep(services), sampler.run())]
+        load = LoadSampler(database, clock)
+        tasks = [asyncio.create_task(each) for each in (pool.run(), _sweep(services), sampler.run(), load.run())]
         try:
             yield
         finally:

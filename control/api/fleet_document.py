@@ -45,6 +45,18 @@ def checked(spec: Mapping[str, Any], own: Collection[OwnModel]) -> World:
         raise _invalid([field_problem(("spec",), str(error))]) from None
 
 
+def checked_source(source: str, own: Collection[OwnModel]) -> World:
+    """Read a spec file's text. Raises SpecError with every problem, at its line."""
+    document = parse(source, "spec")
+    refuse_paths(document)
+    try:
+        return world_of(document, own)
+    except SpecError:
+        raise
+    except ValueError as error:  # of the market that it describes
+        raise SpecError([SpecProblem("spec", 0, str(error))]) from None
+
+
 def document_of(text: str) -> dict[str, Any]:
     """A stored spec, which may have been written as YAML, as a JSON document. Raises SpecError for one that cannot be
     read any more: a release may have stored what the next one refuses."""

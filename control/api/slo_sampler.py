@@ -20,7 +20,6 @@ from control.fleet.latency import GatewayFigures, Histogram, gateway_figures
 _log = logging.getLogger(__name__)
 _TIMEOUT_S = 5.0
 _MAX_BYTES = 16 << 20
-_KEPT = timedelta(days=14)
 
 
 class SloSampler:
@@ -40,10 +39,6 @@ class SloSampler:
                 asked = [each for url in self._gateways for each in await each_gateway(url)]
                 await asyncio.gather(*(self.look(client, gateway) for gateway in asked))
                 self._before = {gateway: self._before[gateway] for gateway in asked if gateway in self._before}
-                try:
-                    await run_in_threadpool(self._samples.drop_older, self._clock() - _KEPT)
-                except DatabaseError as error:
-                    _log.warning("%s", error)
 
     async def look(self, client: httpx.AsyncClient, gateway: str) -> None:
         """Store what a gateway has answered since the last look; the first look, and one after a pause, only sets the

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-import msgspec
 from sqlalchemy import BigInteger, Connection, Row, cast, func, insert, literal, select, text
 
 from control.db.database import Database
-from control.db.events import past_event
+from control.db.events import UNREADABLE, past_event
 from control.db.reconcile_tables import event, event_seal
 from control.lifecycle.audit_chain import START, digest, raw_digest
 
@@ -127,7 +126,7 @@ class PostgresAuditSeals:
 def _digest(before: bytes, row: Row[Any]) -> bytes:
     try:
         return digest(before, past_event(row))
-    except (msgspec.MsgspecError, ValueError, OverflowError):
+    except UNREADABLE:
         # Nothing in Medley writes such a detail. That one row must not keep others from being sealed and checked.
         about = (row.actor, row.kind, row.text, row.fleet, row.subject, row.trace)
         return raw_digest(before, (row.sequence, row.at.astimezone(UTC).isoformat(), *about, row.detail))

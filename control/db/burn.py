@@ -15,6 +15,7 @@ from sqlalchemy import DateTime, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from control.db.database import Database
+from control.db.series_step import SeriesOf
 from control.ledger.money import SECONDS_PER_HOUR
 
 _BURN = text(
@@ -26,6 +27,9 @@ _BURN = text(
         WHERE node.charged AND node.requested_at <= :until AND (node.gone_at IS NULL OR node.gone_at > :since)
               AND coalesce(instance.fleet = CAST(:fleet AS text), true)
               AND coalesce(node.project = CAST(:project AS text), true)
+              AND coalesce(node.model = ANY(CAST(:models AS text[])), true)
+              AND coalesce(instance.zone = CAST(:zone AS text), true)
+              AND coalesce(instance.id = CAST(:instance AS text), true)
     ), stated AS (
         SELECT name, since, usd_per_hour, gone_at FROM held
         UNION ALL
@@ -39,7 +43,7 @@ _BURN = text(
         UNION ALL
         SELECT since, gone_at, usd_per_hour, usd_per_hour
         FROM leak
-        WHERE CAST(:fleet AS text) IS NULL AND CAST(:project AS text) IS NULL
+        WHERE CAST(:is_of_all AS boolean)
               AND since <= :until AND (gone_at IS NULL OR gone_at > :since)
     ), cut AS (
         SELECT greatest(since, :since) AS begins, least(until, :until) AS ends, usd, leaked_usd
@@ -73,11 +77,19 @@ class Spent:
 
 
 def spent_between(
-    database: Database, bounds: Sequence[datetime], fleet: str | None = None, project: str | None = None
+    database: Database,
+    bounds: Sequence[datetime],
+    fleet: str | None = None,
+    project: str | None = None,
+    of: SeriesOf | None = None,
 ) -> tuple[Spent, ...]:
     """Return the spending from each of `bounds`, at least two that grow or stay, to the next one: of everybody, or of
-    one fleet or project, which have no leaks. Raises DatabaseUnavailableError."""
-    asked = {"bounds": list(bounds), "since": bounds[0], "until": bounds[-1], "fleet": fleet, "project": project}
+    one fleet or project, or of what `of` names, which have no leaks. Raises DatabaseUnavailableError."""
+    of = of or SeriesOf(fleet)
+    models = None if of.models is None else list(of.models)
+    own = {"fleet": of.fleet, "project": project, "models": models, "zone": of.zone, "instance": of.instance}
+    span = {"bounds": list(bounds), "since": bounds[0], "until": bounds[-1]}
+    asked = span | own | {"is_of_all": all(each is None for each in own.values())}
     rows = {row.part: row for row in database.read(_BURN, asked)}
     return tuple(
         Spent(_usd(rows[part].usd_s_per_hour), _usd(rows[part].leaked_usd_s_per_hour))

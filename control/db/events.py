@@ -12,6 +12,11 @@ from control.db.database import Database
 from control.db.reconcile_tables import event as event_table
 from control.lifecycle.fleet_event import FleetEvent, PastEvent
 
+UNREADABLE = (msgspec.MsgspecError, ValueError, OverflowError)
+"""What `past_event` raises for a row that Medley has not written: its detail is no flat object, or its time no date."""
+_MOST_SHOWN = 500
+"""Characters of such a detail that lists show."""
+
 
 @dataclass(frozen=True, slots=True)
 class PostgresEvents:
@@ -60,11 +65,23 @@ class PostgresEvents:
 
     def _read(self, query: Any) -> tuple[PastEvent, ...]:
         rows = self.database.read(query)
-        return tuple(past_event(row) for row in rows)
+        return tuple(_shown(row) for row in rows)
 
 
 def past_event(row: Row[Any]) -> PastEvent:
-    """Return the event of a row of the table."""
+    """Return the event of a row of the table. Raises one of `UNREADABLE` for a row that Medley has not written."""
     detail = msgspec.json.decode(row.detail, type=dict[str, str | int | float | bool])
     event = FleetEvent(row.actor, row.kind, row.text, row.fleet, row.subject, detail, row.trace)
     return PastEvent(row.sequence, row.at.astimezone(UTC).isoformat(), event)
+
+
+def _shown(row: Row[Any]) -> PastEvent:
+    """Return the event of a row; one that Medley has not written with its detail as text, since it must not hide all
+    that are listed with it."""
+    try:
+        return past_event(row)
+    except UNREADABLE:
+        raw = bytes(row.detail).decode(errors="replace")
+        detail = {"unreadable": raw if len(raw) <= _MOST_SHOWN else f"{raw[:_MOST_SHOWN]}…"}
+        event = FleetEvent(row.actor, row.kind, row.text, row.fleet, row.subject, detail, row.trace)
+        return PastEvent(row.sequence, row.at.isoformat(), event)

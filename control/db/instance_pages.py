@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, select
+from sqlalchemy import Row, func, select
 
 from control.db.database import Database
 from control.db.fleet_tables import instance as instance_table
@@ -51,6 +51,28 @@ def instance_page(
     rows = database.read(query)
     held = PostgresNodes(database).of_instances([row.id for row in rows])
     return tuple(_record(row, held.get(row.id, {})) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyInstances:
+    """Equal instances of one plan that are ready."""
+
+    fleet: str
+    plan_id: str
+    column: tuple[str, str, Market]
+    """Template, zone and market."""
+    count: int
+
+
+def ready_by_target(database: Database) -> tuple[ReadyInstances, ...]:
+    """Count the instances of all fleets that are ready. Raises DatabaseUnavailableError."""
+    t = instance_table.c
+    keys = t.fleet, t.plan_id, t.template_id, t.zone, t.market
+    query = select(*keys, func.count().label("found")).where(t.state == InstanceState.READY).group_by(*keys)
+    return tuple(
+        ReadyInstances(row.fleet, row.plan_id, (row.template_id, row.zone, Market(row.market)), row.found)
+        for row in database.read(query)
+    )
 
 
 def _record(row: Row[Any], held: Mapping[int, HeldNode]) -> InstanceRecord:

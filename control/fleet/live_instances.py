@@ -46,12 +46,12 @@ def _of(database: Database, record: InstanceRecord) -> Target | None:
     column = (record.instance.template_id, record.instance.zone, record.instance.market)
     # Outside of a transaction: what the cache holds must not hold a connection.
     outside = Database(database.engine, database.name)
-    return next((each for each in _wanted(outside, record.plan_id) if each.column == column), None)
+    return next((each for each in wanted(outside, record.plan_id) if each.column == column), None)
 
 
 @lru_cache(maxsize=64)
-def _wanted(database: Database, plan_id: str) -> tuple[Target, ...]:
-    """A plan never changes, and its instances come after it."""
+def wanted(database: Database, plan_id: str) -> tuple[Target, ...]:
+    """Return what a plan wants; nothing where it is gone. A plan never changes, and its instances come after it."""
     try:
         return targets(PostgresPlans(database).load(plan_id))
     except (LookupError, ValueError):

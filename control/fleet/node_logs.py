@@ -11,6 +11,9 @@ from templates_lib.values.clouds import LOCAL
 _PLACES = ("control/local-cloud/logs", "up/local-cloud/logs")
 """Folders below the home of Medley: of `medley reconcile` and of `medley up`."""
 _MOST_BYTES = 1 << 20
+_SEARCHED_BYTES = 16 << 20
+_MOST_LINE = 4_000
+"""Characters of a line that a search shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,35 @@ def node_log(home: Path, held: HeldNode, tail_bytes: int) -> NodeLog:
         file.seek(max(0, size - tail_bytes))
         text = file.read(tail_bytes).decode(errors="replace")
     return NodeLog(node=held.name, place=held.place, text=text, size_bytes=size, missing="")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLines:
+    """Lines of one node's log that hold a text."""
+
+    node: str
+    place: int
+    """Which of the instance's nodes it is."""
+    lines: tuple[str, ...]
+    """The newest of them, the oldest first."""
+    are_all: bool
+    """False: there may be more, further back."""
+    missing: str
+    """Why there are none, and where to look; empty: the log is here."""
+
+
+def found_lines(home: Path, held: HeldNode, text: str, most: int) -> FoundLines:
+    """Find the newest `most` lines of a node's log that hold `text`, whatever its case, in the last 16 MiB of it."""
+    log = node_log(home, held, _SEARCHED_BYTES)
+    wanted = text.casefold()
+    found = [line for line in log.text.splitlines() if wanted in line.casefold()]
+    return FoundLines(
+        node=log.node,
+        place=log.place,
+        lines=tuple(line[:_MOST_LINE] for line in found[-most:]),
+        are_all=len(found) <= most and log.size_bytes <= _SEARCHED_BYTES,
+        missing=log.missing,
+    )
 
 
 def lines_after(home: Path, held: HeldNode, begin: int) -> tuple[list[str], int]:

@@ -170,6 +170,11 @@ def served_names(document: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(_models_of(document))
 
 
+def architectures(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a stored spec's models are, by the name that clients use. Raises as `slos_of`."""
+    return {name: str(model["model"]) for name, model in _models_of(document).items()}
+
+
 def if_readable(read: Callable[[Mapping[str, Any]], Read], spec: str) -> Read | None:
     """Return what `read`, which may raise as `slos_of`, finds in a stored spec; None where it cannot be read: the loop
     sets such a fleet aside, and it keeps nothing from the others."""

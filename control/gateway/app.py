@@ -101,7 +101,15 @@ class GatewayApp:
         try:
             async with asyncio.timeout(self.settings.request_timeout_s + TIMEOUT_SLACK_S) as timeout:
                 exchange = HttpExchange(
-                    request, receive, send, headers, timeout, span.trace, self._bodies.hold(("", "")), _is_retry(scope)
+                    request,
+                    receive,
+                    send,
+                    headers,
+                    timeout,
+                    span.trace,
+                    self._bodies.hold(("", "")),
+                    header(scope, b"x-medley-explain") == b"1",
+                    _is_retry(scope),
                 )
                 await self._route(scope, exchange)
         except ApiError as error:

@@ -12,6 +12,7 @@ class Attempt:
     def __init__(self, call: Call, legs: Sequence[tuple[int, InstanceLink]], sources: int) -> None:
         """`legs`: for each an id, by which its member knows it, and that member. `sources`: legs that send tokens."""
         self.call = call
+        call.served_by.append(tuple(link.instance for _, link in legs))
         self.links = dict(legs)
         self.open = dict(legs)
         """Legs that still hold something for it."""

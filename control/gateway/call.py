@@ -65,6 +65,8 @@ class Call:
         """All tokens so far: what a resumed attempt goes on behind."""
         self.is_excused = asked.was_held
         """Never refused as late, however long it has waited: see `policies.queue_parts.Waiting`."""
+        self.served_by: list[tuple[str, ...]] = []
+        """Instances of each attempt, in the order of its route; the latest is the last."""
         self.losses = 0
         """Attempts that ended without a result."""
         self.avoided: set[str] = set()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
+import msgspec
+
 from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
 from control.gateway.answer import Answer, TaskAnswer, merged
@@ -72,6 +74,8 @@ class HttpExchange:
     trace: TraceParent
     body: BodyHold
     """Memory for what the client sent, until it is tokens."""
+    explains: bool = False
+    """Its client wants to know which instances answered."""
     is_retry: bool = False
     """Its client was refused it before."""
     key: AccessKey | None = None
@@ -174,7 +178,8 @@ class Generation:
             try:
                 self._start(calls)
                 if events is not None:
-                    await self._stream(wanted, answers, events, params.with_usage)
+                    served_by = [call.served_by for call in calls] if exchange.explains else None
+                    await self._stream(wanted, answers, events, params.with_usage, served_by)
                 else:
                     await self._whole(wanted, answers, reply, exchange)
             finally:
@@ -306,6 +311,7 @@ class Generation:
         answers: list[Answer],
         events: EventStream,
         with_usage: bool,
+        served_by: list[list[tuple[str, ...]]] | None,
     ) -> None:
         last, reply = b"", events.reply
         if len(answers) == 1:
@@ -319,6 +325,8 @@ class Generation:
                         await events.piece(some, choice)
                     else:
                         await events.event(reply.end(choice, answers[choice].finish_reason))
+        if served_by is not None:  # a comment, which clients of OpenAI's API read over
+            await events.comment(b"medley " + msgspec.json.encode({"served_by": served_by}))
         await events.end(last + reply.closing(_usage(wanted, answers) if with_usage else None))
 
     async def _watch(self, receive: Receive, model: str, gone: "asyncio.Future[None]") -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 _ROUNDING = 1e-9
-_SCALE = {"": 1.0, "×": 1.0, "k": 1e3, "M": 1e6, "%": 0.01}
+_SCALE = {"": 1.0, "×": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "%": 0.01}
+_BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^(?P<digits>[\d,.]+) (?P<unit>ms|s|min|h|d)$")
-_SHOWN = re.compile(r"^\+?(?P<minus>[−-]?)\$?(?P<digits>[\d,]*\.?\d+)(?P<scale>[kM%×]?)(/[a-z]+)?$")
+_SIZE = re.compile(r"^(?P<digits>[\d,.]+) (?P<unit>[kMGT]?B)$")
+_SHOWN = re.compile(r"^\+?(?P<minus>[−-]?)\$?(?P<digits>[\d,]*\.?\d+)(?P<scale>[kMB%×]?)(/[a-z]+)?$")
 
 
 def numbers_of(document: Any) -> Iterator[float]:
@@ -59,6 +61,8 @@ def says(text: str, value: float) -> bool:
         number, seconds = float(took["digits"].replace(",", "")), _SECONDS[took["unit"]]
         # What is shown is of seconds or of milliseconds, as its name says.
         return any(abs(number * seconds - value * scale) <= 0.06 * number * seconds + 0.5001e-3 for scale in (1, 1e-3))
+    if (size := _SIZE.match(text)) is not None:
+        return abs(float(size["digits"].replace(",", "")) * _BYTES[size["unit"]] - value) <= 0.006 * abs(value)
     found = _SHOWN.match(text.strip())
     if found is None:
         return False

@@ -51,7 +51,7 @@ def test_no_name_makes_a_page_wider_than_its_window(look: Look, console: Console
     wide = {}
     for path in (*PATHS, f"/fleet/{instance}", f"/fleet/{instance}?tab=history"):
         watched.go(path)
-        if path not in ("/what-if", "/templates", "/apps"):  # which name fleets, apps and configurations only
+        if path not in ("/what-if", "/templates", "/apps", "/specs", "/playground"):  # which name fleets and apps only
             page.locator(f"text={LONG[:40]}").first.wait_for(state="attached")
         if (found := page.evaluate("document.documentElement.scrollWidth")) > width:
             wide[path] = found

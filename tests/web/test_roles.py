@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Request
 
+from bench.console_world.specs import AGENTS, ASSISTANTS, IDLE, PICTURES
 from control.access.role import Role
 from tests.web.conftest import Console
 from tests.web.watched import Watched
@@ -17,8 +18,15 @@ ACTIONS = {
     "/what-if": {"Run what-if"},
     "/market": {"Ask now", "Accept"},
     "/cost": {"New budget", "Change the budget of fleet search-agents", "Change the budget of project support"},
-    "/tokens": {"New token"},
+    "/tokens": {"New token", "New project", "Change default", "Change search", "Change support"},
+    "/specs": {
+        "New fleet",
+        *(f"{act} {fleet}" for act in ("Mode of", "End") for fleet in (ASSISTANTS, AGENTS, IDLE, PICTURES)),
+    },
+    "/webhooks": {"New webhook"},
 }
+
+_DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 
 
 def refused(watched: Watched) -> set[str]:
@@ -49,6 +57,7 @@ def test_a_viewer_sees_every_action_and_why_it_is_not_theirs(look: Look, console
         found[path] = refused(watched)
         for button in page.locator("button[aria-disabled=true]").all():
             button.scroll_into_view_if_needed()
+            page.evaluate(_DRAWN)  # what scrolls closes a word that is open
             button.focus()
             tip = page.get_by_role("tooltip").filter(has_text=re.compile("takes the role (operator|admin)"))
             tip.wait_for()

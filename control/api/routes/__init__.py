@@ -18,10 +18,13 @@ from control.api.routes import (
     offers,
     operations,
     plans,
+    playground,
     projects,
     runs,
+    series,
     session,
     slo,
+    specs,
     status,
     templates,
     tokens,
@@ -30,8 +33,8 @@ from control.api.routes import (
 )
 
 _RESOURCES = (
-    health, session, projects, models, fleets, plans, objectives, decisions, instances, templates, graphs, apps, offers,
-    demand, cost, budgets, alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
-    workflows, runs,
+    health, session, projects, models, fleets, specs, plans, objectives, decisions, instances, playground, templates,
+    graphs, apps, offers, demand, cost, budgets, alerts, webhooks, slo, series, status, events, tokens, operations,
+    idempotency_keys, workflows, runs,
 )  # fmt: skip
 ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

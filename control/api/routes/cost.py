@@ -7,11 +7,13 @@ from pydantic import BaseModel, Field
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.page import Items
-from control.api.periods import Points, Since, Until, parts, period
+from control.api.periods import MAX_POINTS, Points, Since, Until, parts, period
 from control.api.text import QueryText
 from control.cost.report import CostReport, cost_report
 from control.db.burn import spent_between
 from control.db.ledger import PostgresLedger
+from control.db.series_step import Steps
+from control.fleet.usage import ModelUse, ProjectUse, usage
 from control.ledger.cost_line import By
 from control.ledger.period import month_so_far
 
@@ -32,6 +34,37 @@ def get_cost(services: ServicesOf, by: By = By.MODEL, since: Since = None, until
     now = services.clock()
     span = period(since, until, now, month_so_far(now).since)
     return cost_report(PostgresLedger(services.database), span, by, now)
+
+
+class UsageReport(BaseModel):
+    since: datetime
+    until: datetime
+    models: tuple[ModelUse, ...] = Field(
+        description="The dearest first. `used` is the mean share of ready capacity that was used; `idle_usd` the "
+        "dollars for what was not. null: it is not known."
+    )
+    projects: tuple[ProjectUse, ...] = Field(
+        description="By the project of the keys that were used: of each model's dollars as many as its part of the "
+        "tokens. An empty name: gateways that ask for no key."
+    )
+    unused_usd: float = Field(description="Dollars of models that served nothing.")
+
+
+@router.get("/cost/usage", responses=problems())
+def get_usage(services: ServicesOf, since: Since = None, until: Until = None) -> UsageReport:
+    """Dollars beside what was served for them; of the last day unless the query says otherwise. The span begins with a
+    whole step of the clock, an hour at most for a week."""
+    now = services.clock()
+    span = period(since, until, now, timedelta(days=1))
+    steps = Steps.over(span.since, span.until, MAX_POINTS, now)
+    found = usage(services.database, steps)
+    return UsageReport(
+        since=steps.since,
+        until=steps.until,
+        models=found.models,
+        projects=found.projects,
+        unused_usd=found.unused_usd,
+    )
 
 
 @router.get("/cost/series", responses=problems())

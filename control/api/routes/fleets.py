@@ -1,17 +1,18 @@
 """Fleets: what their owners ask for, as the document that a spec file holds, and the accepted plan of each."""
 
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
+import yaml
 from fastapi import Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from control.actions.apply_spec import WantedFleet, apply_spec
+from control.actions.apply_spec import WantedFleet, apply_spec, set_mode
 from control.actions.end_fleet import end_fleet
 from control.api.documented import problems
 from control.api.etag import Version, tagged
-from control.api.fleet_document import SpecDocument, checked, document_of
+from control.api.fleet_document import SpecDocument, checked, checked_source, document_of
 from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError, field_problem
@@ -22,6 +23,7 @@ from control.db.registered_models import PostgresModels
 from control.fleet_file.problem import SpecError
 from control.given_name import NAME_PATTERN
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
+from control.reconcile.fleet_world import files_of
 
 router = api_router("fleets")
 Confirm = Annotated[
@@ -33,7 +35,12 @@ Confirm = Annotated[
 class NewFleet(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    spec: SpecDocument = Field(description="The content of a spec file (docs/spec.md). Its name is the fleet's.")
+    spec: SpecDocument | None = Field(
+        default=None, description="The content of a spec file (docs/spec.md). Its name is the fleet's."
+    )
+    source: str | None = Field(
+        default=None, description="Instead of `spec`: a spec file as it is written, which is kept with its comments."
+    )
     project: str | None = Field(
         default=None, pattern=NAME_PATTERN, description="null: as it is; `default` for a new fleet."
     )
@@ -47,6 +54,27 @@ class NewFleet(BaseModel):
         description="Whether to look at where the weights of its models are before it is to act: a 422 "
         "`fails-preflight` says what nodes could not fetch. false: it is stored all the same.",
     )
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.spec is None) == (self.source is None):
+            raise ValueError("give spec or source")
+        return self
+
+
+class FleetSource(BaseModel):
+    source: str = Field(description="The spec file as it is written; of one that was sent as JSON, in YAML.")
+    files: list[str] = Field(
+        description="Files that it names on the machine where it was applied: while there are any it is changed there "
+        "(`medley apply`), as a spec that is sent may name none."
+    )
+
+
+class ModeChange(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    mode: FleetMode
+    preflight: bool = Field(default=True, description="As of a new fleet.")
 
 
 class FleetPlan(BaseModel):
@@ -97,6 +125,24 @@ def get_fleet(fleet: PathName, response: Response, services: ServicesOf) -> Flee
     return _tagged(services.database, PostgresFleets(services.database).load(fleet), response)
 
 
+@router.get("/fleets/{fleet}/source", responses=problems(404))
+def get_source(fleet: PathName, response: Response, services: ServicesOf) -> FleetSource:
+    """The fleet's spec as its owner wrote it, with the ETag to change it by."""
+    record = PostgresFleets(services.database).load(fleet)
+    tagged(response, record.version)
+    try:
+        files = [str(path) for path in files_of(record)]
+    except SpecError:  # it cannot be read any more: what is wrong is said when it is checked
+        files = []
+    return FleetSource(source=_written(record.spec), files=files)
+
+
+@router.post("/fleets/{fleet}:set-mode", responses=problems(404, 409, 412, body=True))
+def change_mode(fleet: PathName, body: ModeChange, act: ActOf, response: Response) -> Fleet:
+    """Say how far the control plane may go with the fleet, whose spec stays as it is."""
+    return _tagged(act.database, set_mode(act, fleet, body.mode, preflight=body.preflight), response)
+
+
 @router.put("/fleets/{fleet}", responses=problems(404, 409, 412, 428, body=True))
 def change_fleet(
     fleet: PathName, body: NewFleet, version: Version, act: ActOf, response: Response, confirm: Confirm = None
@@ -127,8 +173,26 @@ def delete_fleet(fleet: PathName, version: Version, act: ActOf, confirm: Confirm
 
 
 def _wanted(database: Database, body: NewFleet) -> WantedFleet:
-    world = checked(body.spec, PostgresModels(database).own())
-    return WantedFleet(world, msgspec.json.encode(body.spec).decode(), "", body.mode, body.project)
+    own = PostgresModels(database).own()
+    if body.source is None:
+        spec = body.spec or {}
+        return WantedFleet(checked(spec, own), msgspec.json.encode(spec).decode(), "", body.mode, body.project)
+    try:
+        world = checked_source(body.source, own)
+    except SpecError as error:
+        lines = [field_problem(("source",), f"line {p.line}: {p.message}") for p in error.problems]
+        raise ApiError(422, "invalid", lines[0].message, errors=lines) from None
+    return WantedFleet(world, body.source, "", body.mode, body.project)
+
+
+def _written(spec: str) -> str:
+    """One that was sent as a document has a line only."""
+    if not spec.startswith("{"):
+        return spec
+    try:
+        return yaml.safe_dump(document_of(spec), sort_keys=False, allow_unicode=True, width=100)
+    except SpecError:
+        return spec
 
 
 def _tagged(database: Database, record: FleetRecord, response: Response) -> Fleet:

@@ -12,14 +12,17 @@ from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.ids import InstanceId
 from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.routes.events import STREAM, LastEventId, followed
-from control.api.text import Line, QueryText
+from control.api.text import Line, QueryText, Readable
 from control.db.database import Database
 from control.db.instance_pages import instance_page
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
+from control.db.traffic_series import served_lately
 from control.fleet.instance_view import InstanceView
-from control.fleet.live_instances import views
-from control.fleet.node_logs import node_log
+from control.fleet.links import InstanceLinks, instance_links, is_by_layers
+from control.fleet.live_instances import views, views_of_fleet
+from control.fleet.model_of_instance import model_of_instance
+from control.fleet.node_logs import FoundLines, found_lines, node_log
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 
@@ -86,6 +89,19 @@ def get_history(instance: InstanceId, services: ServicesOf) -> Items[PastTransit
     return Items(items=list(stored.history(instance)))
 
 
+@router.get("/instances/{instance}/links", responses=problems(404))
+def get_links(instance: InstanceId, services: ServicesOf) -> InstanceLinks:
+    """What flows between its stages, and to or from the instances of the other phase, by what its model served in the
+    last ten minutes. Empty for one that computes components of a graph (see `apps`), or whose model is not known."""
+    database = services.database
+    view = _view(database, instance)
+    model = model_of_instance(database, instance)
+    if model is None or not is_by_layers(view.nodes):
+        return InstanceLinks(None, (), None)
+    ready = [each for each in views_of_fleet(database, view.fleet) if each.state == InstanceState.READY]
+    return instance_links(view, ready, model, served_lately(database, view.fleet, view.model, services.clock()))
+
+
 @router.get("/instances/{instance}/logs", responses=problems(404))
 def get_logs(instance: InstanceId, services: ServicesOf, tail_bytes: TailBytes = 16_384) -> Items[NodeLog]:
     """The end of the log of each of its nodes, where the node is on this machine; else where to look."""
@@ -93,6 +109,19 @@ def get_logs(instance: InstanceId, services: ServicesOf, tail_bytes: TailBytes =
     held = PostgresNodes(services.database).of_instance(instance)
     logs = (node_log(services.home, held[place], tail_bytes) for place in sorted(held))
     return Items(items=[NodeLog.model_validate(each) for each in logs])
+
+
+@router.get("/instances/{instance}/logs:find", responses=problems(404))
+def find_in_logs(
+    instance: InstanceId,
+    services: ServicesOf,
+    text: Annotated[str, Query(min_length=1, max_length=200), Readable],
+    limit: Limit = 100,
+) -> Items[FoundLines]:
+    """The newest lines of each of its nodes' logs that hold a text, whatever its case, in the last 16 MiB of each."""
+    PostgresInstances(services.database).load(instance)
+    held = PostgresNodes(services.database).of_instance(instance)
+    return Items(items=[found_lines(services.home, held[place], text, limit) for place in sorted(held)])
 
 
 @router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.attainment import judged, percentile_s
+from control.api.attainment import percentile_s
 from control.api.documented import problems
 from control.api.fleet_document import document_of
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.periods import Points, Since, Until, parts, period
 from control.api.text import PathName
 from control.db.fleets import PostgresFleets
-from control.db.slo_samples import PostgresSloSamples, SloSample, added
+from control.db.slo_samples import PostgresSloSamples, SloSample, added, all_judged
 from control.fleet.kept_promises import KeptPromise, kept_promises
 from control.fleet_file.model_section import SloSection, slos_of
 from control.ledger.period import Period
@@ -134,7 +134,7 @@ def _model(
         ttft=whole.ttft,
         tpot=whole.tpot,
         items=[_point(part, slo, samples) for part in parts(span, points)],
-        work=[WorkSlo.model_validate(each) for each in judged(one for s in samples for one in s.judged)],
+        work=[WorkSlo.model_validate(each) for each in all_judged(one for s in samples for one in s.judged)],
         promises=[_promise(each) for each in promises if each.model == name],
     )
 

@@ -62,3 +62,10 @@ def test_what_its_nodes_have_said_is_shown(viewer: Api, database: Database, tmp_
     assert (first["node"], first["text"], first["size_bytes"], first["missing"]) == (names[0], "ready\ufffd\n", 107, "")
     assert (second["text"], "medley reconcile" in second["missing"]) == ("", True)
     assert "aws" in third["missing"]
+    (logs / f"{names[0]}.log").write_text("".join(f"line {n} {'LOADED' if n % 3 == 0 else 'x'}\n" for n in range(10)))
+    first, second, _ = viewer.get("/instances/i0000000000aa/logs:find?text=loaded&limit=2").json()["items"]
+    assert (first["lines"], first["are_all"]) == (["line 6 LOADED", "line 9 LOADED"], False)
+    assert (second["lines"], "medley reconcile" in second["missing"]) == ([], True)
+    (first, *_) = viewer.get("/instances/i0000000000aa/logs:find?text=line 3&limit=2").json()["items"]
+    assert (first["lines"], first["are_all"]) == (["line 3 LOADED"], True)
+    assert viewer.get("/instances/i0000000000aa/logs:find?text=").status_code == 422

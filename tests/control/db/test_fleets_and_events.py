@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
+import sqlalchemy as sa
 
 from control.db.database import Database
 from control.db.errors import NotStoredError, StaleVersionError
 from control.db.events import PostgresEvents
 from control.db.fleets import PostgresFleets
+from control.db.reconcile_tables import event
 from control.lifecycle.fleet import FleetMode
 from control.lifecycle.fleet_event import RECONCILER, FleetEvent
 
@@ -90,3 +92,18 @@ def test_events_come_in_pages_of_one_fleet_subject_or_kind(database: Database) -
     assert [past.event for past in events.page(9, fleet="fleet1", kind="kind.0")] == [told[10], told[4]]
     assert [past.event for past in events.page(9, subject="s3")] == [told[3]]
     assert [past.event for past in events.since(newest[-1].sequence, 3)] == told[8:11]
+
+
+@pytest.mark.parametrize(
+    "detail", ["[1]", "null", '{"a": {"b": 1}}', '{"a": null}', '{"a": 1e999}', '"' + "x" * 9000 + '"']
+)
+def test_one_odd_event_does_not_hide_the_others(database: Database, detail: str) -> None:
+    events = PostgresEvents(database)
+    events.add([FleetEvent("ada", "plan.made", "why", "chat", "p1", {"usd_per_hour": 1.5})], NOW)
+    odd = {"at": NOW, "actor": "eve", "kind": "odd", "fleet": "chat", "subject": "p2", "text": "", "trace": ""}
+    database.write(sa.insert(event).values(odd | {"detail": sa.literal(detail).cast(sa.JSON)}))
+    newest, before = events.page(10)
+    assert (newest.event.kind, before.event.detail) == ("odd", {"usd_per_hour": 1.5})
+    assert str(newest.event.detail["unreadable"])[:400] == detail[:400]
+    assert len(str(newest.event.detail["unreadable"])) < 600
+    assert [each.event.kind for each in events.since(0, 10)] == ["plan.made", "odd"]

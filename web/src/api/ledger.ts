@@ -12,6 +12,14 @@ export const cost = (by: By, since: string | undefined) =>
     refetchInterval: 60_000,
   });
 
+export const usage = (since: string) =>
+  queryOptions({
+    queryKey: ["cost", "usage", since],
+    queryFn: () => got(api.GET("/api/v1/cost/usage", { params: { query: { since } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 60_000,
+  });
+
 export const givenUp = (fleet: string) =>
   queryOptions({
     queryKey: ["budgets", "given-up", fleet],

@@ -54,11 +54,26 @@ export const instanceHistory = (id: string) =>
     queryFn: () => got(api.GET("/api/v1/instances/{instance}/history", { params: { path: { instance: id } } })),
   });
 
+export const instanceLinks = (id: string) =>
+  queryOptions({
+    queryKey: ["instances", "links", id],
+    queryFn: () => got(api.GET("/api/v1/instances/{instance}/links", { params: { path: { instance: id } } })),
+    refetchInterval: SLOW_MS,
+  });
+
 export const instanceLogs = (id: string) =>
   queryOptions({
     queryKey: ["instances", "logs", id],
     queryFn: () => got(api.GET("/api/v1/instances/{instance}/logs", { params: { path: { instance: id } } })),
     refetchInterval: 5_000,
+  });
+
+export const foundInLogs = (id: string, text: string) =>
+  queryOptions({
+    queryKey: ["instances", "found", id, text],
+    queryFn: () => got(api.GET("/api/v1/instances/{instance}/logs:find", { params: { path: { instance: id }, query: { text, limit: 200 } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 10_000,
   });
 
 export const plans = (fleet?: string, limit = 25) =>

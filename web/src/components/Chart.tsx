@@ -22,16 +22,22 @@ type ChartProps = {
   format: (value: number) => string;
   height?: number;
   fromZero?: boolean;
+  /** Charts of one name are read out at the same moment. */
+  together?: string;
+  /** A span that somebody marks by dragging, in milliseconds since the epoch. */
+  onSpan?: (begin: number, end: number) => void;
 };
 
 /** Values over time, or across something else, drawn on a canvas in the theme's colours; the nearest ones are read out under the pointer. */
-export function Chart({ label, at, across, none = "–", lines, format, height = 180, fromZero = true }: ChartProps) {
+export function Chart({ label, at, across, none = "–", lines, format, height = 180, fromZero = true, together, onSpan }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const formatted = useRef(format);
   formatted.current = format;
   const placed = useRef(across);
   placed.current = across;
+  const marked = useRef(onSpan);
+  marked.current = onSpan;
   const [read, setRead] = useState<{ left: number; index: number } | null>(null);
   const theme = useTheme();
   const data: uPlot.AlignedData = [across ? at : at.map((ms) => ms / 1000), ...lines.map((line) => line.values)];
@@ -50,7 +56,12 @@ export function Chart({ label, at, across, none = "–", lines, format, height =
         height,
         padding: [8, 30, 0, 0],
         legend: { show: false },
-        cursor: { y: false, points: { size: 6 } },
+        cursor: {
+          y: false,
+          points: { size: 6 },
+          ...(together ? { sync: { key: together, setSeries: false } } : {}),
+          ...(marked.current ? { drag: { x: true, y: false, setScale: false } } : {}),
+        },
         scales: { ...(across ? { x: { time: false, range: aside } } : {}), y: { range: (_, low, high) => bounds(low, high, fromZero) } },
         axes: [
           placed.current
@@ -72,6 +83,7 @@ export function Chart({ label, at, across, none = "–", lines, format, height =
         ],
         hooks: {
           draw: [(u) => placed.current && drawAcross(u, placed.current, css("--muted"), css("--bad"))],
+          setSelect: [(u) => markSpan(u, marked.current)],
           setCursor: [(u) => setRead(u.cursor.idx == null ? null : { left: u.cursor.left ?? 0, index: u.cursor.idx })],
         },
       },
@@ -109,6 +121,16 @@ export function Chart({ label, at, across, none = "–", lines, format, height =
       )}
     </figure>
   );
+}
+
+const LEAST_PX = 8;
+
+/** A click moves a little, too: only what is wider was meant. */
+function markSpan(u: uPlot, onSpan: ChartProps["onSpan"]): void {
+  const { left, width } = u.select;
+  if (!onSpan || width < LEAST_PX) return;
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  onSpan(1000 * u.posToVal(left, "x"), 1000 * u.posToVal(left + width, "x"));
 }
 
 const LABEL_PX = 62;

@@ -13,6 +13,7 @@ function shown(value: number, most: number): string {
 /** Three significant digits below a thousand, none behind the point above. */
 export function brief(value: number): string {
   const size = Math.abs(value);
+  if (size >= 1_000_000_000) return `${shown(value / 1_000_000_000, 2)}B`;
   if (size >= 1_000_000) return `${shown(value / 1_000_000, 2)}M`;
   if (size >= 100_000) return `${shown(value / 1_000, 0)}k`;
   if (size >= 1_000) return shown(value, 0);

@@ -14,6 +14,7 @@ import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
 import { Budgets } from "./Budgets";
 import { Ladder } from "./Ladder";
+import { Use } from "./Use";
 
 const BY: readonly { value: By; label: string }[] = [
   { value: "model", label: "Model" },
@@ -128,6 +129,7 @@ export default function Cost() {
           }
         </Loaded>
       </Card>
+      <Use since={since} />
       <Budgets />
       <Ladder />
     </Page>

@@ -11,6 +11,7 @@ import { ConfirmDialog } from "@/components/ConfirmDialog";
 import { Drawer } from "@/components/Dialog";
 import { Loaded } from "@/components/feedback";
 import { Num, Percent, Time, Usd } from "@/components/figures";
+import { InstanceFlow } from "./InstanceFlow";
 import { InstanceHistory } from "./InstanceHistory";
 import { InstanceLogs } from "./InstanceLogs";
 import { InstanceNodes } from "./InstanceNodes";
@@ -101,6 +102,9 @@ function Details({ instance: now }: { instance: Instance }) {
           <Fact name="In this state since">
             <Time at={now.state_since} ago />
           </Fact>
+          <Fact name="Over time">
+            <Link to={`/performance?instance=${encodeURIComponent(now.id)}&range=24h`}>Load and cost</Link>
+          </Fact>
           <Fact name="Template">
             <Link className="mono clip" to={`/templates/${now.template}`}>
               {now.template.slice(0, 12)}
@@ -117,7 +121,10 @@ function Details({ instance: now }: { instance: Instance }) {
           ))}
         </Tabs.List>
         <Tabs.Content value="nodes" className="tab-body">
-          <InstanceNodes instance={now} />
+          <div className="stack">
+            <InstanceNodes instance={now} />
+            <InstanceFlow instance={now} />
+          </div>
         </Tabs.Content>
         <Tabs.Content value="history" className="tab-body">
           <InstanceHistory id={now.id} />

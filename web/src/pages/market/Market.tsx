@@ -12,6 +12,7 @@ import { Page } from "@/layout/Page";
 import { CellOffers } from "./CellOffers";
 import { Clouds } from "./Clouds";
 import { HeatMap } from "./HeatMap";
+import { RegionMap } from "./RegionMap";
 import { SpotSaving } from "./SpotSaving";
 import { MEASURES, type MeasureName } from "./measures";
 
@@ -70,6 +71,11 @@ export default function Market() {
         <Clouds />
         <SpotSaving fits={(cell) => inClouds(cell) && (!gpu || cell.gpu === gpu)} />
       </div>
+      {shown.length > 0 && (
+        <Card title={`Regions: ${MEASURES[measure].title}, ${market}`} flush>
+          <RegionMap cells={shown} measure={MEASURES[measure]} chosen={at} choose={(cell) => open(placeOf(cell))} />
+        </Card>
+      )}
     </Page>
   );
 }

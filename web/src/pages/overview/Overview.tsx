@@ -1,10 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { fleets, status } from "@/api/queries";
 import { Card } from "@/components/Card";
-import { Empty, Loaded, Warning } from "@/components/feedback";
+import { Loaded, Warning } from "@/components/feedback";
 import { Page } from "@/layout/Page";
 import { BurnRate } from "./BurnRate";
 import { Capacity } from "./Capacity";
+import { FirstSteps } from "./FirstSteps";
 import { Headline } from "./Headline";
 import { OpenAlerts } from "./OpenAlerts";
 import { SloAttainment } from "./SloAttainment";
@@ -18,14 +19,7 @@ export default function Overview() {
       <Loaded query={known} height={400}>
         {(all) =>
           all.length === 0 ? (
-            <Card>
-              <Empty title="No fleet yet">
-                <p>
-                  A fleet says what models to serve, how fast, and where. Write a spec (docs/spec.md) and run <code>medley apply -f SPEC</code>: it
-                  begins in mode observe, which plans, prices and rents nothing.
-                </p>
-              </Empty>
-            </Card>
+            <FirstSteps />
           ) : (
             <>
               <Headline fleets={all} now={now.data?.instances} />

@@ -10,6 +10,7 @@ import { Select } from "@/components/Field";
 import { Time } from "@/components/figures";
 import { OperationState } from "@/components/OperationState";
 import { Page } from "@/layout/Page";
+import { BeforeAfter } from "./BeforeAfter";
 import { Capacity, Changes } from "./Changes";
 import { Decision } from "./Decision";
 import { Figures } from "./Figures";
@@ -123,6 +124,7 @@ function Shown({ id, fleet }: { id: string; fleet: Fleet }) {
       {(plan) => (
         <>
           <Decision plan={plan} fleet={fleet} />
+          <BeforeAfter plan={plan} fleet={fleet} />
           <div className="grid wide-narrow">
             <div className="stack">
               <Changes plan={plan} />

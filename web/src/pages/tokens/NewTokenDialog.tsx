@@ -1,5 +1,4 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Check, Copy } from "lucide-react";
 import { useState } from "react";
 import { CHOICES } from "@/../generated/choices";
 import type { NewToken } from "@/api/access";
@@ -9,6 +8,7 @@ import { Button } from "@/components/Button";
 import { Dialog } from "@/components/Dialog";
 import { ProblemBox } from "@/components/feedback";
 import { Field } from "@/components/Field";
+import { Secret } from "./Secret";
 
 const DAYS = ["7", "30", "90", "365", ""] as const;
 
@@ -101,22 +101,6 @@ export function NewTokenDialog({ onClose }: { onClose: () => void }) {
           <Button type="submit" tone="primary" disabled={made.isPending}>Make the token</Button>
         </div>
       </form>
-    </Dialog>
-  );
-}
-
-function Secret({ name, token, onClose }: { name: string; token: string; onClose: () => void }) {
-  const [copied, setCopied] = useState(false);
-  return (
-    <Dialog open onClose={onClose} title="Copy the token now" text={`It is shown this once. Give it to ${name} over a channel that you trust.`}>
-      <code className="secret break" aria-label="The token">{token}</code>
-      <div className="actions">
-        <Button onClick={() => void navigator.clipboard?.writeText(token).then(() => setCopied(true))}>
-          {copied ? <Check size={14} aria-hidden /> : <Copy size={14} aria-hidden />}
-          {copied ? "Copied" : "Copy"}
-        </Button>
-        <Button tone="primary" onClick={onClose}>I have it</Button>
-      </div>
     </Dialog>
   );
 }

@@ -12,7 +12,9 @@ import { Count, Time, useNow } from "@/components/figures";
 import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
 import { NewTokenDialog } from "./NewTokenDialog";
+import { Projects } from "./Projects";
 import { Roles } from "./Roles";
+import { RotateDialog } from "./RotateDialog";
 
 /** Who may speak to the control plane and to the gateways, and what each role may do. */
 export default function Tokens() {
@@ -31,6 +33,7 @@ export default function Tokens() {
       >
         {refusal ? <Empty compact title="Tokens are for admins to see">{refusal}</Empty> : <TokenTable />}
       </Card>
+      <Projects />
       <Roles />
       {makes && <NewTokenDialog onClose={() => setMakes(false)} />}
     </Page>
@@ -41,6 +44,7 @@ function TokenTable() {
   const read = useQuery(tokens());
   const client = useQueryClient();
   const [revoked, setRevoked] = useState<Token | null>(null);
+  const [rotated, setRotated] = useState<Token | null>(null);
   return (
     <>
       <Loaded query={read} height={240}>
@@ -76,9 +80,14 @@ function TokenTable() {
                     <td><Standing token={token} /></td>
                     <td className="right">
                       {!token.revoked_at && (
-                        <ActButton operation="revoke_token" small tone="danger" aria-label={`Revoke ${token.name}`} onClick={() => setRevoked(token)}>
-                          Revoke
-                        </ActButton>
+                        <span className="row acts">
+                          <ActButton operation="rotate_token" small aria-label={`Rotate ${token.name}`} onClick={() => setRotated(token)}>
+                            Rotate…
+                          </ActButton>
+                          <ActButton operation="revoke_token" small tone="danger" aria-label={`Revoke ${token.name}`} onClick={() => setRevoked(token)}>
+                            Revoke
+                          </ActButton>
+                        </span>
                       )}
                     </td>
                   </tr>
@@ -88,6 +97,7 @@ function TokenTable() {
           </TableBox>
         )}
       </Loaded>
+      {rotated && <RotateDialog token={rotated} onClose={() => setRotated(null)} />}
       <ConfirmDialog
         open={revoked !== null}
         onClose={() => setRevoked(null)}

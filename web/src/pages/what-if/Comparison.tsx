@@ -3,10 +3,9 @@ import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
 import { plan as planOf } from "@/api/queries";
 import { Card, Stat } from "@/components/Card";
-import { Empty, Loaded, Skeleton, Warning } from "@/components/feedback";
-import { Count, Num, Percent, Seconds, Time, Usd } from "@/components/figures";
-import { configName, GpuSwatch, gpuOf } from "@/components/gpu";
-import { NowThenTable } from "@/components/NowThenTable";
+import { Loaded, Skeleton, Warning } from "@/components/feedback";
+import { Count, Percent, Seconds, Time, Usd } from "@/components/figures";
+import { DemandBeside, NodesBeside } from "@/components/PlansBeside";
 
 type Plan = Schemas["Plan"];
 
@@ -69,10 +68,10 @@ function Compared({ now, then }: { now: Plan | undefined; then: Plan }) {
       </div>
       <div className="grid two">
         <Card title="Nodes" flush>
-          <Nodes now={now} then={then} />
+          <NodesBeside now={now} then={then} />
         </Card>
         <Card title="Demand" flush>
-          <Demand now={now} then={then} />
+          <DemandBeside now={now} then={then} />
         </Card>
       </div>
       <p className="muted">
@@ -80,56 +79,4 @@ function Compared({ now, then }: { now: Plan | undefined; then: Plan }) {
       </p>
     </>
   );
-}
-
-function nodesOf(plan: Plan | undefined): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const instance of plan?.instances ?? []) {
-    for (const [config, count] of Object.entries(instance.nodes)) counts.set(config, (counts.get(config) ?? 0) + count * instance.count);
-  }
-  return counts;
-}
-
-function Nodes({ now, then }: { now: Plan | undefined; then: Plan }) {
-  const before = nodesOf(now);
-  const after = nodesOf(then);
-  const configs = [...new Set([...before.keys(), ...after.keys()])].sort();
-  if (!configs.length) return <Empty title="No node either way" compact />;
-  const rows = configs.map((config) => {
-    const change = (after.get(config) ?? 0) - (before.get(config) ?? 0);
-    return {
-      key: config,
-      name: (
-        <span className="row">
-          <GpuSwatch gpu={gpuOf(config)} />
-          {configName(config)} <span className="muted mono">{config}</span>
-        </span>
-      ),
-      now: <Count value={before.get(config) ?? 0} />,
-      then: <Count value={after.get(config) ?? 0} />,
-      last: change ? <Count value={change} sign /> : "–",
-    };
-  });
-  return <NowThenTable name="Node" rows={rows} />;
-}
-
-function Demand({ now, then }: { now: Plan | undefined; then: Plan }) {
-  const key = (demand: Plan["demand"][number]) => `${demand.app}/${demand.request_type}`;
-  const before = new Map((now?.demand ?? []).map((demand) => [key(demand), demand.requests_per_s]));
-  const rows = then.demand.map((demand) => {
-    const unmet = then.summary.unmet[key(demand)] ?? 0;
-    return {
-      key: key(demand),
-      name: (
-        <span className="clip" title={key(demand)}>
-          {key(demand)}
-        </span>
-      ),
-      now: <Num value={before.get(key(demand))} />,
-      then: <Num value={demand.requests_per_s} />,
-      last: <Num value={unmet} />,
-      isWorse: unmet > 0,
-    };
-  });
-  return <NowThenTable name="Demand" now="Now, requests/s" last="Not served" rows={rows} />;
 }
