@@ -27,6 +27,14 @@ def test_an_instance_drains(operator: Api, viewer: Api, database: Database) -> N
     assert len(operator.get("/events?kind=instance.drained").json()["items"]) == 1
 
 
+def test_what_flows_through_it_is_of_its_model(viewer: Api, database: Database) -> None:
+    kept_plan(database, "chat")
+    instance = serving(database, "chat", now())
+    found = viewer.get(f"/instances/{instance.id}/links").json()
+    assert found == {"tokens_per_s": None, "stages": [], "hand_off": None}  # one stage, and nobody counted
+    assert viewer.get("/instances/i000000000099/links").status_code == 404
+
+
 def test_one_that_does_not_serve_yet_is_given_back(operator: Api, database: Database) -> None:
     made = template()
     wanted = Instance("i0000000000aa", made.id, OFFER.zone_id, OFFER.market, "requested", (), fleet="chat")
