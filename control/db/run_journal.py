@@ -34,16 +34,22 @@ class RunJournal:
 
     database: Database
 
-    def claim(self, holder: str, now: datetime, lease: timedelta) -> RunRecord | None:
+    def claim(self, holder: str, now: datetime, lease: timedelta, held: Collection[str] = ()) -> RunRecord | None:
         """Take the oldest run that nobody holds and that can go on; None: there is none. Claims at the same time get
-        different runs."""
+        different runs. `held`: ids of runs that whoever asks executes, which it renews rather, however late."""
         run = workflow_run.c
         can_go_on = or_(
             run.state == RunState.QUEUED,
             and_(run.state == RunState.RUNNING, run.lease_until < now),
             and_(run.state == RunState.WAITING, run.wake_at <= now),
         )
-        oldest = select(run.id).where(can_go_on).order_by(run.created_at).limit(1).with_for_update(skip_locked=True)
+        oldest = (
+            select(run.id)
+            .where(can_go_on, run.id.not_in(held))
+            .order_by(run.created_at)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
         taken = update(workflow_run).where(run.id == oldest.scalar_subquery()).values(
             state=RunState.RUNNING,
             holder=holder,
@@ -125,12 +131,16 @@ class RunJournal:
         return RunNews(set(self.database.read_column(untaken)), set(self.database.read_column(cancelled)))
 
     def park(self, run: RunRecord, names: Collection[str], wake_at: datetime | None) -> bool:
-        """Let go of a run that only waits: for signals of these names, and for a time. False: a signal has come."""
+        """Let go of a run that only waits: for signals of these names, and for a time. False: a signal has come, or
+        somebody wants it cancelled, which its holder alone does."""
         signal = workflow_signal.c
         with self.database.transaction() as connection:
             _check(connection, run, for_update=True)  # whoever sends a signal waits for the row, and wakes the run then
             came = select(signal.id).where(signal.run_id == run.id, signal.name.in_(names), signal.taken_by.is_(None))
             if connection.execute(came.limit(1)).first() is not None:
+                return False
+            asked = select(workflow_run.c.cancel_asked).where(workflow_run.c.id == run.id)
+            if connection.execute(asked).scalar_one():
                 return False
             values = {"state": RunState.WAITING, "lease_until": None, "wake_at": wake_at, "restarts": 0}
             connection.execute(update(workflow_run).where(workflow_run.c.id == run.id).values(values))

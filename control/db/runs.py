@@ -153,6 +153,7 @@ class PostgresRuns:
                 if (result := resolved.get(each.call.path)) is not None:
                     settle_row(connection, run_id, Settled(each.call.path, each.seq, result), now)
             values: dict[str, Any] = {"state": RunState.QUEUED, "reason": "", "ended_at": None, "restarts": 0}
+            values["cancel_asked"] = False  # it failed before it could be cancelled: who resumes it wants it to go on
             if max_usd is not None:
                 values["max_usd"] = max_usd
             connection.execute(update(workflow_run).where(workflow_run.c.id == run_id).values(values))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from control.orchestrator.failures import RunBrokeError, RunnerLostError
-from control.tasks.child import end_child, how_it_ended, start_child
+from control.tasks.child import end_child, how_it_ended, kill_child, start_child
 from control.tasks.frames import read_frame, write_frame
 from medley_sdk.flows.messages import MOST_FRAME_BYTES, AppLoaded, LoadApp
 from medley_sdk.messages import Fault
@@ -61,8 +61,9 @@ class CodeProcess:
             raise self._lost(error, most_s) from None
 
     def kill(self) -> None:
-        """End it from another thread: whoever reads its pipes finds them at their end, and closes them (`end`)."""
-        self._child.kill()
+        """End it, and what it has started, from another thread: whoever reads its pipes finds them at their end, and
+        closes them (`end`)."""
+        kill_child(self._child)
 
     def end(self) -> None:
         end_child(self._child)

@@ -95,8 +95,11 @@ class RunDriver:
             self._end(end.state, str(end))
         except (DeposedError, _Over):
             return
+        finally:
+            self._calls.over()
 
     def _end(self, state: RunState, reason: str = "", answer: bytes | None = None) -> None:
+        self._calls.over()  # before it is on record: nothing of a run that has ended is begun
         try:
             self._journal.end(self.run, state, self._clock(), reason, answer)
         except DeposedError:
@@ -256,6 +259,7 @@ class RunDriver:
             raise _Ended(RunState.CANCELLED, "was cancelled")
         if why is Stop.HAND_BACK and self.run.durable:
             self._drain()
+            self._calls.over()  # before another orchestrator may start the same
             self._journal.hand_back(self.run)
         raise _Over
 
@@ -275,6 +279,7 @@ class RunDriver:
             self._calls.start(self.run, self._version, record, given, self._usd, self.events, tries=event.tries + 1)
         else:
             self._settle(record, event.value, event.failure, event.usd)
+            self._calls.counted(event.path)
 
     def _check_time(self) -> None:
         if self.run.deadline_at is not None and self.run.deadline_at <= self._clock():

@@ -5,6 +5,7 @@ that died has held, others take when the lease has run out.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from control.orchestrator.waiting_threads import WaitingThreads
 from control.runs.record import AppVersion, RunRecord
 
 _log = logging.getLogger(__name__)
+_MOST_CLAIMS = 16
+"""Runs that are taken between two looks at those that are held."""
 
 
 class Orchestrator:
@@ -67,11 +70,13 @@ class Orchestrator:
         self._take()
 
     def _take(self) -> None:
-        while len(self._held) < self._settings.runs:
-            run = self._journal.claim(self._holder, self._clock(), self._settings.lease)
+        """Take some of the runs that there is room for: those that are held need a look in between."""
+        for _ in range(min(_MOST_CLAIMS, self._settings.runs - len(self._held))):
+            run = self._journal.claim(self._holder, self._clock(), self._settings.lease, list(self._held))
             if run is None:
                 return
             self._drive(run)
+            self._renew()
 
     def _drive(self, run: RunRecord) -> None:
         if run.version not in self._versions:
@@ -81,6 +86,7 @@ class Orchestrator:
         driver = RunDriver(run, self._versions[run.version], journal, calls, self._settings)
         thread = threading.Thread(target=_driven, args=(driver,), name=f"run {run.id}", daemon=True)
         self._held[run.id] = driver, thread
+        self._used_s[run.version] = time.monotonic()
         thread.start()
 
     def _forget_ended(self) -> None:
@@ -119,8 +125,16 @@ class Orchestrator:
     def _close(self) -> None:
         for driver, _ in self._held.values():
             driver.events.put(Stop.HAND_BACK)
-        for _, thread in self._held.values():
-            thread.join(self._settings.step_s + self._settings.drain_s)
+        until_s = time.monotonic() + self._settings.step_s + self._settings.drain_s
+        self._renewed_s = -math.inf  # at once: what is drained takes longer than a lease
+        while self._held and time.monotonic() < until_s:
+            try:
+                self._renew()
+            except DatabaseError as error:
+                _log.warning("runs are held without the database: %s", error)
+            _, first = next(iter(self._held.values()))
+            first.join(self._settings.look_s)
+            self._forget_ended()
         self._tools.workers.close()
 
 

@@ -12,9 +12,10 @@ class Computed:
     value: bytes = b""
     failure: str = ""
     """Empty: there is none."""
-    is_open: bool = False
-    """It was handed over, and nobody knows how far it came."""
-    was_late: bool = False
+    is_begun: bool = False
+    """The code of the service had it before it failed: nobody knows how far it came."""
+    was_lost: bool = False
+    """Its process died, which another one may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Queued:
     service: str
     given: bytes
     done: Callable[[Computed], None]
+    is_over: Callable[[], bool]
+    """Tell whether its run is: it is not computed then, and `done` not called."""
 
 
 class ServiceQueue:
@@ -41,7 +44,8 @@ class ServiceQueue:
         return len(self._waiting)
 
     def batch(self) -> list[Queued]:
-        """Take the next batch; empty: nothing waits."""
+        """Take the next batch; empty: nothing waits that is still wanted."""
+        self._waiting = deque(call for call in self._waiting if not call.is_over())
         if not self._waiting:
             return []
         service = self._waiting[0].service

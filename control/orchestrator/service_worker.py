@@ -1,7 +1,7 @@
 """A worker: a process that holds services of one app, and computes one batch after the other."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from control.orchestrator.code_process import WORKER, CodeProcess
 from control.orchestrator.failures import RunBrokeError, RunnerLostError
@@ -29,10 +29,10 @@ class ServiceWorker:
         self._thread = threading.Thread(target=self._work, name=f"services of {version.id[:8]}", daemon=True)
         self._thread.start()
 
-    def compute(self, call: str, service: str, given: bytes, done: Callable[[Computed], None]) -> None:
-        """`done` is called once, from the worker's thread."""
+    def compute(self, call: Queued) -> None:
+        """`done` of the call is called once, from the worker's thread, unless its run is over before it is computed."""
         with self._changed:
-            self._queue.add(Queued(call, service, given, done))
+            self._queue.add(call)
             self._changed.notify()
 
     def close(self) -> None:
@@ -46,6 +46,8 @@ class ServiceWorker:
 
     def _work(self) -> None:
         while (batch := self._next()) is not None:
+            if not batch:
+                continue
             try:
                 process = self._loaded()
             except (RunBrokeError, RunnerLostError) as error:
@@ -55,7 +57,7 @@ class ServiceWorker:
         self._drop()
 
     def _next(self) -> list[Queued] | None:
-        """Wait for a batch; None: it is over."""
+        """Wait for a batch, which is empty where runs ended before their calls; None: it is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or len(self._queue) > 0)
             return None if self._is_over else self._queue.batch()
@@ -92,14 +94,14 @@ class ServiceWorker:
                 outcome = process.read(info.timeout_s)
                 if not isinstance(outcome, Outcome):
                     raise RunnerLostError(f"its process says {type(outcome).__name__} where results are waited for")
-                self._settle([left.pop(0)], Computed(outcome.value, _named(info, outcome.failure)))
+                self._settle([left.pop(0)], _of(outcome, info))
         except RunnerLostError as error:
             self._drop()
-            self._settle(left, Computed(failure=_named(info, str(error)), is_open=True))
+            self._settle(left, Computed(failure=_named(info, str(error)), is_begun=True, was_lost=True))
         except RunBrokeError:
             self._drop()
             late = _named(info, f"a batch takes more than {info.timeout_s:g} s (`timeout_s`)")
-            self._settle(left, Computed(failure=late, is_open=True, was_late=True))
+            self._settle(left, Computed(failure=late, is_begun=True))
 
     def _settle(self, calls: list[Queued], computed: Computed) -> None:
         for call in calls:
@@ -110,6 +112,10 @@ class ServiceWorker:
             process, self._process = self._process, None
         if process is not None:
             process.end()
+
+
+def _of(outcome: Outcome, info: ServiceInfo) -> Computed:
+    return Computed(outcome.value, _named(info, outcome.failure), is_begun=outcome.begun)
 
 
 def _named(info: ServiceInfo, failure: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from control.orchestrator.model_calls import ModelCalls
-from control.orchestrator.service_queue import Computed
+from control.orchestrator.service_queue import Computed, Queued
 from control.orchestrator.service_worker import ServiceWorkers
 from control.orchestrator.waiting_threads import WaitingThreads
 from control.runs.record import AppVersion, CallRecord, RunRecord
@@ -49,7 +49,17 @@ class StartedCalls:
         self.services: dict[str, ServiceInfo] = {}
         """Of the run's app."""
         self._reserved: dict[str, float] = {}
-        """Call → dollars that it may cost, of those that are under way."""
+        """Call → dollars that it may cost, of those whose cost the run does not count yet."""
+        self._is_over = False
+
+    def over(self) -> None:
+        """The run has ended, or another orchestrator has it: what is not computed yet is not to be. Any thread may see
+        it a moment late."""
+        self._is_over = True
+
+    def counted(self, path: str) -> None:
+        """What a call has cost is among what the run has spent, from now on."""
+        self._reserved.pop(path, None)
 
     def start(
         self,
@@ -87,12 +97,10 @@ class StartedCalls:
 
         def ask() -> None:
             try:
-                answered = models.call(call.target, given, run.project, headers, until_s)
+                answered = models.call(call.target, given, run.project, headers, until_s, lambda: self._is_over)
             except Exception as error:  # whatever it is, the run must not wait for ever
                 events.put(CallEnded(call.path, failure=Failure("call", f"model {call.target}: {error}")))
                 return
-            finally:
-                self._reserved.pop(call.path, None)
             events.put(CallEnded(call.path, answered.value, answered.failure, answered.usd))
 
         self._tools.threads.submit(ask)
@@ -119,16 +127,16 @@ class StartedCalls:
 
         same = {name: each for name, each in self.services.items() if each.network == info.network}
         worker = self._tools.workers.worker(version, same, network=info.network)
-        worker.compute(f"{run.id}/{call.path}", info.name, given, done)
+        worker.compute(Queued(f"{run.id}/{call.path}", info.name, given, done, lambda: self._is_over))
         return None
 
 
 def _ended(path: str, computed: Computed, *, may_again: bool, tries: int) -> CallEnded:
     if not computed.failure:
         return CallEnded(path, computed.value)
-    if computed.is_open and not may_again:
+    if computed.is_begun and not may_again:
         return CallEnded(
             path, failure=Failure("uncertain", f"{computed.failure}; nobody knows what became of the call")
         )
-    again = computed.is_open and not computed.was_late and tries < TRIES
+    again = computed.was_lost and tries < TRIES
     return CallEnded(path, failure=Failure("call", computed.failure), again=again, tries=tries)

@@ -117,5 +117,7 @@ class RunBook:
         return found
 
     def only_waits(self) -> bool:
-        """Tell whether nothing but times and signals can bring the run on."""
-        return not self.open(CallKind.MODEL, CallKind.SERVICE, CallKind.EMIT)
+        """Tell whether nothing but times and signals can bring the run on: what is called with the results of these
+        waits for them too."""
+        under_way = (each.call.path in self._started for each in self.open(CallKind.MODEL, CallKind.SERVICE))
+        return not any(under_way) and not self.startable()

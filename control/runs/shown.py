@@ -9,8 +9,22 @@ from medley_sdk.flows.messages import CallKind
 
 
 def plain(data: bytes) -> Any:
-    """Return a value of MessagePack as JSON has it: bytes are base64."""
-    return msgspec.json.decode(msgspec.json.encode(msgspec.msgpack.decode(data)))
+    """Return a value of MessagePack as JSON has it: bytes are base64, and keys that JSON cannot have are text."""
+    try:
+        value = msgspec.msgpack.decode(data)
+        try:
+            shown = msgspec.json.encode(value)
+        except (TypeError, ValueError):
+            shown = msgspec.json.encode(_with_text_keys(value), enc_hook=str)
+    except (TypeError, ValueError, RecursionError) as error:  # such as keys that no dict of Python has
+        return f"cannot be shown: {error}"
+    return msgspec.json.decode(shown)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _with_text_keys(each) for key, each in value.items()}
+    return [_with_text_keys(each) for each in value] if isinstance(value, list) else value
 
 
 def shown_run(run: RunRecord) -> dict[str, Any]:

@@ -40,9 +40,13 @@ def start_child(module: str, hash_seed: int = 0) -> subprocess.Popen[bytes]:
     return child
 
 
-def end_child(child: subprocess.Popen[bytes]) -> None:
+def kill_child(child: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)  # and what it has started: that would keep the pipes open
+
+
+def end_child(child: subprocess.Popen[bytes]) -> None:
+    kill_child(child)
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:
             pipe.close()

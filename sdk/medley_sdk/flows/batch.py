@@ -25,14 +25,20 @@ class Given:
 
 def computed(service: Service, loaded: Any, batch: list[Given], file: str = "") -> list[Outcome]:
     """Compute a batch with an instance of a service's class, and return an outcome for each of its calls. One whose
-    arguments are of another type fails alone; where the code raises, or gives another number of results, all do."""
+    arguments are of another type fails alone; where the code raises, or gives another number of results, all do: it may
+    have changed something outside before it raised."""
     given = [_arguments(service, each) for each in batch]
     good = [(each, arguments) for each, arguments in zip(batch, given, strict=True) if not isinstance(arguments, str)]
     try:
         results = iter(_results(service, loaded, good) if good else [])
     except BaseException as error:
-        return [Outcome(failure=fault_of(error, file).reason) for _ in batch]
-    return [Outcome(failure=each) if isinstance(each, str) else _outcome(next(results)) for each in given]
+        reason = fault_of(error, file).reason
+        return [_refused(each) if isinstance(each, str) else Outcome(failure=reason) for each in given]
+    return [_refused(each) if isinstance(each, str) else _outcome(next(results)) for each in given]
+
+
+def _refused(why: str) -> Outcome:
+    return Outcome(failure=why, begun=False)
 
 
 def _arguments(service: Service, given: Given) -> dict[str, Any] | str:

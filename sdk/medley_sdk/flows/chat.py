@@ -40,6 +40,8 @@ def chat_body(name: str, given: bytes) -> dict[str, Any]:
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
         raise ValueError("is asked with a text, or a list of messages such as {'role': 'user', 'content': ...}")
+    if params.get("n") not in (None, 1):
+        raise ValueError(f"is asked for n={params['n']!r} answers; a call gives one: call it as often")
     plain = [{**each, "content": _text(each.get("content"))} for each in messages]
     return {**params, "model": name, "messages": plain, "stream": False}
 

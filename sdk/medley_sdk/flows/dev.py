@@ -17,7 +17,7 @@ from medley_sdk.errors import TaskError
 from medley_sdk.flows.app import App, load_app
 from medley_sdk.flows.batch import Given, computed
 from medley_sdk.flows.chat import NO_GATEWAY, NOT_THERE, asked, chat_body, gateway_url, refusal, reply_of
-from medley_sdk.flows.messages import Broke, CallKind, Deliver, Failure, FlowCall, Step
+from medley_sdk.flows.messages import Broke, CallKind, Deliver, Effects, Failure, FlowCall, Step
 from medley_sdk.flows.run import FlowRun
 from medley_sdk.packing import filled, unpacked
 
@@ -98,7 +98,9 @@ class DevRun:
             part = calls[first : first + most]
             items = [Given(f"{self._id}/{call.path}", given[call.path]) for call in part]
             for call, outcome in zip(part, computed(service, self._loaded[name], items), strict=True):
-                failure = Failure("call", f"service {name}: {outcome.failure}") if outcome.failure else None
+                may_again = call.effects is Effects.NONE or call.idempotent
+                kind = "uncertain" if outcome.begun and not may_again else "call"
+                failure = Failure(kind, f"service {name}: {outcome.failure}") if outcome.failure else None
                 self._settle(call, outcome.value, failure)
 
     def _ask(self, call: FlowCall, given: bytes) -> None:

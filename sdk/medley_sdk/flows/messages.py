@@ -160,6 +160,8 @@ class Outcome(Struct, frozen=True, array_like=True, tag="outcome"):
     value: bytes = b""
     failure: str = ""
     """Empty: there is none."""
+    begun: bool = True
+    """The code of the service had the call. False: it certainly changed nothing."""
 
 
 ToRunner = LoadApp | Start | Deliver

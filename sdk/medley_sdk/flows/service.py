@@ -86,8 +86,9 @@ def service(
     """Make a service of a class.
 
     `effects`: `none` may be computed again; `external` changes something outside, and is started once at the most; what
-    a crash leaves open raises `UncertainCallError`, unless `idempotent`: then it is started again, with the same name
-    of the call. `max_batch`: calls that it takes at once. `network`: its process may use it. `timeout_s`: of a batch.
+    a crash leaves open, or raised, raises `UncertainCallError`, unless `idempotent`: then it is started again, with the
+    same name of the call. `max_batch`: calls that it takes at once. `network`: its process may use it. `timeout_s`: of
+    a batch.
     """
 
     def made(given: type) -> Service:

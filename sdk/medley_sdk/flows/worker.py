@@ -45,7 +45,8 @@ class Worker:
             if name not in self._loaded:
                 self._loaded[name] = service.made_of()
         except BaseException as error:
-            return [Outcome(failure=f"cannot be loaded: {fault_of(error, self._file).reason}") for _ in batch]
+            reason = f"cannot be loaded: {fault_of(error, self._file).reason}"
+            return [Outcome(failure=reason, begun=False) for _ in batch]
         return computed(service, self._loaded[name], batch, self._file)
 
 

@@ -22,11 +22,12 @@ class Double:
 
 @service(max_batch=8)
 class Sizes:
-    """Of its batches."""
+    """Of its batches, none of which ends before there is its file."""
 
-    def __call__(self, numbers: list[int]) -> list[int]:
-        time.sleep(0.05)
-        return [len(numbers)] * len(numbers)
+    def __call__(self, files: list[str]) -> list[int]:
+        while not os.path.exists(files[0]):
+            time.sleep(0.005)
+        return [len(files)] * len(files)
 
 
 @service(effects="external")
@@ -36,6 +37,17 @@ class Ledger:
             with open(file, "a") as ledger:
                 ledger.write(f"{line} {call.id}\\\\n")
         return list(range(len(lines)))
+
+
+@service(effects="external")
+class Breaks:
+    """After it has done something."""
+
+    def __call__(self, files: list[str]) -> list[int]:
+        for file in files:
+            with open(file, "a") as ledger:
+                ledger.write("done\\n")
+        raise OSError("the answer is lost")
 
 
 @service
@@ -89,13 +101,30 @@ async def doubled(start: int, times: int = 3) -> int:
 
 
 @workflow
-async def fanned(width: int) -> list[int]:
-    return await medley.gather(*(Sizes(number) for number in range(width)))
+async def fanned(file: str, width: int) -> list[int]:
+    sizes = [Sizes(file) for _ in range(width)]
+    medley.emit("all are called")
+    return await medley.gather(*sizes)
 
 
 @workflow
 async def noted(file: str, lines: list[str]) -> list[int]:
     return [await Ledger(file, line) for line in lines]
+
+
+@workflow
+async def breaks(file: str) -> int:
+    return await Breaks(file)
+
+
+@workflow
+async def depends() -> int:
+    return await Double(medley.signal("number", of=int))
+
+
+@workflow
+async def pairs() -> dict[tuple[int, int], str]:
+    return {(1, 2): "a"}
 
 
 @workflow

@@ -25,10 +25,16 @@ from tests.control.orchestrator.world import QUICK
 RECORDS = ("intend", "settle", "take_signal", "park", "end")
 
 
-def kill_runners() -> None:
-    for child in psutil.Process().children():
-        if RUNNER in child.cmdline():
-            child.kill()
+KILLED = 3
+"""Exit code of an orchestrator that killed the process of a run."""
+
+
+def kill_runners() -> bool:
+    """Tell whether there were any."""
+    found = [child for child in psutil.Process().children() if RUNNER in child.cmdline()]
+    for child in found:
+        child.kill()
+    return bool(found)
 
 
 @dataclass
@@ -39,6 +45,7 @@ class Fatal:
     record: int
     victim: str
     numbers: "count[int]" = field(default_factory=lambda: count(1))
+    killed: bool = False
 
     def around(self, write: Callable[..., Any]) -> Callable[..., Any]:
         def written(*args: Any, **kwargs: Any) -> Any:
@@ -54,7 +61,7 @@ class Fatal:
 
     def kill(self) -> None:
         if self.victim == "runner":
-            kill_runners()
+            self.killed = kill_runners()
         else:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -63,16 +70,17 @@ def main() -> None:
     end_with_parent()
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    fatal = Fatal(sys.argv[2], int(sys.argv[3]), sys.argv[4]) if len(sys.argv) > 2 else None
     with open_database(sys.argv[1], connections=40) as database:
         made = Orchestrator(database, QUICK, None, shared_clock(database), f"process {os.getpid()}")
-        if len(sys.argv) > 2:
-            fatal = Fatal(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        if fatal is not None:
             journal = RunJournal(database)
             dying = type("Dying", (RunJournal,), {})(database)
             for name in RECORDS:
                 object.__setattr__(dying, name, fatal.around(getattr(journal, name)))
             made._journal = dying
         made.run(stopped)
+    sys.exit(KILLED if fatal is not None and fatal.killed else 0)
 
 
 if __name__ == "__main__":

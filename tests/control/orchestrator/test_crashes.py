@@ -1,6 +1,7 @@
 """Whatever dies, every run ends, and what changes something outside is done once."""
 
 import ctypes
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,6 +16,7 @@ from control.db.run_tables import workflow_run
 from control.orchestrator.code_process import WORKER
 from control.runs.record import CallState
 from control.runs.run_state import OPEN, RunState
+from tests.control.orchestrator.process import KILLED
 from tests.control.orchestrator.world import PATIENCE_S, World
 from tests.forked import Forked
 
@@ -32,8 +34,11 @@ def _orphans_are_ours() -> None:
 
 
 def orphans_gone() -> None:
-    """Wait until no process of an orchestrator that was killed writes into a ledger any more."""
-    psutil.wait_procs([each for each in psutil.Process().children() if WORKER in command(each)], PATIENCE_S)
+    """Wait until no process of an orchestrator that was killed writes into a ledger any more. No orchestrator of this
+    process is there meanwhile: its workers would be waited for too."""
+    orphans = [each for each in psutil.Process().children() if WORKER in command(each)]
+    _, alive = psutil.wait_procs(orphans, PATIENCE_S)
+    assert not alive
 
 
 def command(process: psutil.Process) -> list[str]:
@@ -59,7 +64,6 @@ def settled_by_hand(world: World, run: str, ledger: Path) -> None:
     found = world.runs.load(run)
     if found.state is not RunState.UNCERTAIN:
         return
-    orphans_gone()
     written = {line.split()[1] for line in lines(ledger)}
     uncertain = [
         call.call.path
@@ -83,7 +87,7 @@ def check(world: World, run: str, ledger: Path) -> None:
 
 
 def killed_at(world: World, database_url: str, ledger: Path, place: str, record: int, victim: str) -> bool:
-    """Kill at a record, and have others end the run. False: there is no such record."""
+    """Kill at a record, and have others end the run. False: nothing was killed, as there is no such record."""
     run = world.start("twelve", file=str(ledger))
     first = Forked(PROCESS, [database_url, place, record, victim])
     if victim == "orchestrator":
@@ -91,12 +95,10 @@ def killed_at(world: World, database_url: str, ledger: Path, place: str, record:
         while first.poll() is None and world.runs.load(run).state in OPEN:
             assert time.monotonic() < give_up_s
             time.sleep(0.002)
-        was_killed = first.poll() is not None
     else:
         world.ended(run)
-        was_killed = True
     first.terminate()
-    first.wait()
+    was_killed = first.wait() == (-signal.SIGKILL if victim == "orchestrator" else KILLED)
     orphans_gone()
     lease_runs_out(world)
     if world.runs.load(run).state in OPEN or world.runs.load(run).state is RunState.UNCERTAIN:
@@ -117,7 +119,7 @@ def test_a_run_ends_right_whatever_is_killed(
 ) -> None:
     world = World(database)
     world.push()
-    killed_at(world, database_url, tmp_path / "ledger", place, record, victim)
+    assert killed_at(world, database_url, tmp_path / "ledger", place, record, victim)
 
 
 MOST_RECORDS = 60

@@ -1,18 +1,22 @@
 """Runs that are taken up again: by their journal, with their own code, by one orchestrator at a time."""
 
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
-from control.actions.workflows import resume_run, send_signal
+from control.actions.workflows import cancel_run, resume_run, send_signal
 from control.db.database import Database
 from control.db.errors import DeposedError, InUseError
 from control.db.run_journal import RunJournal
+from control.db.run_tables import workflow_run
 from control.runs.record import CallRecord, CallState, Settled
 from control.runs.run_state import RunState
 from medley_sdk.flows.messages import CallKind, Effects, FlowCall
-from tests.control.orchestrator.world import World
+from tests.control.orchestrator.world import PATIENCE_S, World
 
 VERSIONS = """
 import os
@@ -29,11 +33,14 @@ class Same:
 
 @medley.service(effects="external")
 class Slow:
+    # Ends once there is a file beside its ledger.
+
     def __call__(self, files: list[str]) -> list[str]:
         for file in files:
             with open(file, "a") as ledger:
                 ledger.write("begun\\n")
-        time.sleep(0.5)
+        while not all(os.path.exists(f"{file}.go") for file in files):
+            time.sleep(0.005)
         return files
 
 
@@ -88,10 +95,20 @@ def test_code_that_calls_another_thing_when_it_is_executed_again_fails_its_run(w
 def test_an_orchestrator_that_ends_waits_for_calls_with_effects_and_hands_its_runs_back(
     world: World, tmp_path: Path
 ) -> None:
-    ledger = tmp_path / "ledger"
-    with world.orchestrator():
+    ledger, row = tmp_path / "ledger", workflow_run.c
+    held = select(row.lease_until)
+
+    def end_when_renewed(before: object) -> None:
+        while world.database.read_column(held) == before:
+            time.sleep(0.005)
+        Path(f"{ledger}.go").touch()
+
+    with world.orchestrator(lease=timedelta(hours=9)):  # so that nothing but its end renews it
         run = world.start("slow", file=str(ledger))
         world.until(run, lambda _: ledger.exists())
+        ending = threading.Thread(target=end_when_renewed, args=(world.database.read_column(held),), daemon=True)
+        ending.start()
+    ending.join(PATIENCE_S)
     assert world.runs.load(run).state is RunState.QUEUED
     with world.orchestrator():
         assert world.answer(run) == str(ledger)
@@ -126,6 +143,20 @@ def test_who_lost_a_run_writes_nothing_and_outcomes_are_recorded_once(world: Wor
     (found,) = journal.calls(taken)
     assert (found.state, found.seq, found.value) == (CallState.DONE, 1, b"\x01")
     assert world.runs.load(taken.id).restarts == 0
+
+
+def test_an_orchestrator_does_not_take_its_own_runs_again_and_a_cancel_is_not_parked(world: World) -> None:
+    journal, now = RunJournal(world.database), world.clock()
+    run = world.start("steady", number=1)
+    held = journal.claim("a", now, LEASE)
+    assert held is not None
+    late = now + 2 * LEASE
+    assert journal.claim("a", late, LEASE, [run]) is None
+    assert journal.renew([(run, held.epoch)], late, LEASE) == {run}
+    cancel_run(world.act(), run)
+    assert not journal.park(held, ["go"], None)
+    journal.end(held, RunState.FAILED, late)
+    assert not resume_run(world.act(), run, {}).cancel_asked
 
 
 def test_an_uncertain_call_has_to_be_resolved_before_its_run_goes_on(world: World) -> None:

@@ -2,13 +2,14 @@
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from control.actions.refusal import WrongFieldError
-from control.actions.workflows import cancel_run, send_signal
+from control.actions.workflows import cancel_run, resume_run, send_signal
 from control.db.database import Database, open_database
-from control.db.errors import NotStoredError
+from control.db.errors import InUseError, NotStoredError
 from control.runs.record import CallState
 from control.runs.run_state import RunState
 from control.runs.shown import emitted
@@ -34,8 +35,12 @@ def test_handles_go_from_service_to_service_and_the_journal_has_every_call(world
     assert all(call.state is CallState.DONE and call.started_at and call.ended_at for call in calls)
 
 
-def test_calls_of_several_runs_are_computed_in_one_batch(world: World) -> None:
-    runs = [world.start("fanned", width=6) for _ in range(3)]
+def test_calls_of_several_runs_are_computed_in_one_batch(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "go"
+    runs = [world.start("fanned", file=str(file), width=6) for _ in range(3)]
+    for run in runs:
+        world.until(run, lambda run: bool(emitted(world.runs.calls(run.id))))
+    file.touch()  # one batch may be under way; all other calls wait in the queue
     sizes = [size for run in runs for size in world.answer(run)]
     assert max(sizes) == 8  # 18 calls of three runs: no run has more than 6
 
@@ -63,6 +68,27 @@ def test_a_service_that_fails_is_an_error_of_its_call(world: World, number: int,
     assert run.state is RunState.FAILED
     assert said in run.reason
     assert "app.py:" in run.reason
+
+
+def test_what_a_service_that_raised_has_changed_is_uncertain_and_not_repeated(world: World, tmp_path: Path) -> None:
+    run = world.start("breaks", file=str(tmp_path / "ledger"))
+    assert world.ended(run).state is RunState.UNCERTAIN
+    with pytest.raises(InUseError):
+        resume_run(world.act(), run, {})
+    resume_run(world.act(), run, {"1": b"\x07"})
+    assert world.answer(run) == 7
+    assert (tmp_path / "ledger").read_text() == "done\n"
+
+
+def test_a_run_whose_calls_wait_for_a_signal_waits_itself(world: World) -> None:
+    run = world.start("depends")
+    world.until(run, lambda run: run.state is RunState.WAITING)
+    send_signal(world.act(), run, "number", 4)
+    assert world.answer(run) == 8
+
+
+def test_an_answer_that_json_does_not_have_is_shown_as_text(world: World) -> None:
+    assert world.answer(world.start("pairs")) == {"(1, 2)": "a"}
 
 
 def test_large_results_are_stored_apart_and_given_to_who_takes_them(world: World) -> None:
