@@ -95,7 +95,7 @@ def measured(database: Database) -> dict[str, list[float]]:
     clock = shared_clock(database)
     act = ActionContext(database, clock(), "cli:bench")
     create_project(act, "bench")
-    push_app(act, "bench", TaskSource("app.py", APP))
+    push_app(act, "bench", TaskSource("app.py", APP), needs_isolation=False)
     stopped = threading.Event()
     made = Orchestrator(database, OrchestratorSettings(needs_isolation=False), None, clock, "bench")
     thread = threading.Thread(target=made.run, args=(stopped,))

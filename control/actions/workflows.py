@@ -20,11 +20,12 @@ from templates_lib.values.nearest_name import nearest_name
 _ID_BYTES = 16
 
 
-def push_app(act: ActionContext, project: str, source: TaskSource) -> list[StoredWorkflow]:
-    """Store the code of an app: new runs of its workflows use it, runs that there are keep theirs. Raises
-    WrongFieldError, with the line, for code that cannot be loaded, and for types that do not travel."""
+def push_app(act: ActionContext, project: str, source: TaskSource, *, needs_isolation: bool) -> list[StoredWorkflow]:
+    """Store the code of an app: new runs of its workflows use it, runs that there are keep theirs. `needs_isolation`:
+    refuse to load it where the network cannot be kept from it. Raises WrongFieldError, with the line, for code that
+    cannot be loaded, and for types that do not travel."""
     try:
-        app = inspected(source)
+        app = inspected(source, needs_isolation=needs_isolation)
     except ValueError as error:
         raise WrongFieldError("source", str(error)) from None
     if not app.flows:

@@ -31,5 +31,7 @@ class ApiSettings:
     """URLs of gateways that are asked every minute how fast they answer; a name may lead to several."""
     workers: int = 1
     """Solves of this process at a time, each in a process of its own with some 300 MB."""
+    needs_isolation: bool = True
+    """Refuse workflows whose code is to be looked at where the system cannot keep the network from it."""
     operation_limit: timedelta = timedelta(minutes=30)
     """Time after which an operation fails."""

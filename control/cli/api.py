@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from control.cli.options import DatabaseOption, HostOption, TlsCertOption, TlsKeyOption
+from control.cli.options import DatabaseOption, HostOption, Isolation, IsolationOption, TlsCertOption, TlsKeyOption
 
 PORT = 8080
 
@@ -29,6 +29,7 @@ def api(
     ] = "127.0.0.1",
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
+    isolation: IsolationOption = Isolation.NETWORK,
     database_url: DatabaseOption = None,
 ) -> None:
     """Serve /api/v1: what the console and the Terraform provider use. Any number of these may run.
@@ -43,5 +44,6 @@ def api(
     for url in gateways:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"--gateway {url!r} is no URL; it looks like http://HOST:8000")
-    settings = ApiSettings(host=host, port=port, workers=workers, gateways=gateways)
+    needs_isolation = isolation is Isolation.NETWORK
+    settings = ApiSettings(host=host, port=port, workers=workers, gateways=gateways, needs_isolation=needs_isolation)
     serve(settings, database_url, proxies, dict(os.environ), typer.echo, tls_files(tls_cert, tls_key))

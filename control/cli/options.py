@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,3 +48,17 @@ def one_of(names: Sequence[str], description: str, *, show_default: bool = True)
         return value
 
     return typer.Option(help=description, metavar="|".join(names), callback=checked, show_default=show_default)
+
+
+class Isolation(StrEnum):
+    NETWORK = "network"
+    PROCESS = "process"
+
+
+IsolationOption = Annotated[
+    Isolation,
+    typer.Option(
+        help="Of code of workflows and services. network: refuse it where the system cannot keep the network from it; "
+        "process: a process of its own is enough."
+    ),
+]

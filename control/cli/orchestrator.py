@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from control.cli.options import DatabaseOption
+from control.cli.options import DatabaseOption, Isolation, IsolationOption
 
 
 def orchestrator(
@@ -15,14 +15,7 @@ def orchestrator(
         str | None, typer.Option(help="URL of Medley's gateway. Without it, runs call services alone.")
     ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1000, help="Runs at the same time, each a process.")] = 32,
-    isolation: Annotated[
-        str,
-        typer.Option(
-            metavar="network|process",
-            help="network: refuse to run code where the system cannot keep the network from it; process: a process of "
-            "its own is enough.",
-        ),
-    ] = "network",
+    isolation: IsolationOption = Isolation.NETWORK,
     database_url: DatabaseOption = None,
 ) -> None:
     """Execute runs of workflows until told to end; then hand back those that are not done.
@@ -42,14 +35,12 @@ def orchestrator(
     from control.orchestrator.project_keys import ProjectKeys
     from control.orchestrator.settings import OrchestratorSettings
 
-    if isolation not in ("network", "process"):
-        raise ValueError(f"--isolation {isolation}: give network or process")
     log_json_lines()
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     holder = f"{socket.gethostname()}:{os.getpid()}"
-    settings = OrchestratorSettings(runs=runs, needs_isolation=isolation == "network")
+    settings = OrchestratorSettings(runs=runs, needs_isolation=isolation is Isolation.NETWORK)
     with opened(database_url) as database:
         clock = shared_clock(database)
         keys = ProjectKeys(database, holder, clock)

@@ -31,7 +31,7 @@ def push(
 
     source = source_of(file)
     with acting(database_url) as act:
-        pushed = push_app(act, project, source)
+        pushed = push_app(act, project, source, needs_isolation=False)  # the file is that of who runs this
     if not emitted([_document(each) for each in pushed], output):
         for each in pushed:
             typer.echo(f"Workflow {each.name} ({_signature(each)}) is version {each.version[:8]}.")

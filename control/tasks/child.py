@@ -1,6 +1,8 @@
-"""Processes that run users' code: started with nothing of this one's own, in which there are secrets."""
+"""Processes that run users' code: started with nothing of this one's own, in which there are secrets, and kept from its
+memory."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -11,6 +13,7 @@ import msgspec
 
 import medley_sdk
 
+_PR_SET_DUMPABLE = 4
 END_S = 0.2
 """Time for a process that closed its pipe to say how it ended."""
 
@@ -18,6 +21,7 @@ END_S = 0.2
 def start_child(module: str, hash_seed: int = 0) -> subprocess.Popen[bytes]:
     """Start a module that is asked over its standard input, whose pipe does not block. `hash_seed`: of Python's hashes,
     by which sets are ordered."""
+    _hide_this_process()
     found = (Path(package.__file__ or "").parents[1] for package in (medley_sdk, msgspec))
     environment = {
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(map(str, found))),
@@ -38,6 +42,13 @@ def start_child(module: str, hash_seed: int = 0) -> subprocess.Popen[bytes]:
     assert child.stdin is not None  # noqa: S101 - it is a pipe
     os.set_blocking(child.stdin.fileno(), False)
     return child
+
+
+def _hide_this_process() -> None:
+    """Keep processes of the same user, other than root's, from the memory, environment and open files of this one: the
+    kernel gives them out of /proc and to debuggers otherwise. Programs that it starts are as any."""
+    with contextlib.suppress(OSError, AttributeError):  # no Linux
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def kill_child(child: subprocess.Popen[bytes]) -> None:

@@ -70,10 +70,11 @@ def list_workflows(
 
 
 @router.post("/workflows", status_code=201, responses=problems(body=True))
-def push_workflows(body: NewApp, act: ActOf) -> Items[Workflow]:
+def push_workflows(body: NewApp, act: ActOf, services: ServicesOf) -> Items[Workflow]:
     """Store the workflows of a file, which is loaded once in a process of its own. Runs that there are keep their
     code."""
-    pushed = workflows.push_app(act, body.project, TaskSource(body.file, body.source))
+    source, needs_isolation = TaskSource(body.file, body.source), services.settings.needs_isolation
+    pushed = workflows.push_app(act, body.project, source, needs_isolation=needs_isolation)
     return Items(items=[_shown(each) for each in pushed])
 
 

@@ -6,7 +6,7 @@ It has no network where the system lets it do without, writes no files, and is b
 import msgspec
 
 from medley_sdk.flows.app import App, load_app
-from medley_sdk.flows.isolation import without_network
+from medley_sdk.flows.isolation import isolated
 from medley_sdk.flows.messages import Broke, Deliver, LoadApp, Start, Step, ToRunner
 from medley_sdk.flows.pipes import Pipes
 from medley_sdk.flows.run import FlowRun
@@ -32,11 +32,11 @@ class Runner:
 
     def _load(self, ask: LoadApp) -> None:
         self._file, self._limits = ask.file, ask.limits
-        isolated = without_network()
+        is_isolated = isolated(network=False)
         bound(ask.limits)
         try:
             self._app = load_app(ask.source, ask.file)
-            self._pipes.write(self._app.described(isolated=isolated))
+            self._pipes.write(self._app.described(isolated=is_isolated))
         except BaseException as error:
             self._pipes.write(fault_of(error, ask.file))
 

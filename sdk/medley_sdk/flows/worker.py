@@ -7,7 +7,7 @@ from typing import Any
 
 from medley_sdk.flows.app import App, load_app
 from medley_sdk.flows.batch import Given, computed
-from medley_sdk.flows.isolation import without_network
+from medley_sdk.flows.isolation import isolated
 from medley_sdk.flows.messages import Batch, LoadApp, Outcome, ToWorker
 from medley_sdk.flows.pipes import Pipes
 from medley_sdk.loading import fault_of
@@ -32,10 +32,10 @@ class Worker:
 
     def _load(self, ask: LoadApp) -> None:
         self._file = ask.file
-        isolated = not ask.network and without_network()
+        is_isolated = isolated(network=ask.network)
         try:
             self._app = load_app(ask.source, ask.file)
-            self._pipes.write(self._app.described(isolated=isolated))
+            self._pipes.write(self._app.described(isolated=is_isolated))
         except BaseException as error:
             self._pipes.write(fault_of(error, ask.file))
 

@@ -18,7 +18,7 @@ from control.api.work.pool import WorkPool
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 
-SETTINGS = ApiSettings(stream_poll_s=0.05, heartbeat_s=0.2, workers=0)
+SETTINGS = ApiSettings(stream_poll_s=0.05, heartbeat_s=0.2, workers=0, needs_isolation=False)
 """No workers: tests that need one start their own."""
 
 

@@ -72,19 +72,28 @@ class Length:
         return [len(text) for text in texts]
 
 
+def reach(port: int) -> dict[str, str]:
+    import socket
+
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        network = "reached"
+    except OSError as error:
+        network = type(error).__name__
+    try:
+        with open(f"/proc/{os.getppid()}/environ", "rb") as file:
+            parent = str(len(file.read()))
+    except OSError as error:
+        parent = type(error).__name__
+    return {"network": network, "parent": parent, "environment": ",".join(sorted(os.environ))}
+
+
 @service
 class Says:
     """What its process may do."""
 
     def __call__(self, hosts: list[int]) -> list[dict[str, str]]:
-        import socket
-
-        try:
-            socket.create_connection(("127.0.0.1", hosts[0]), timeout=5).close()
-            network = "reached"
-        except OSError as error:
-            network = type(error).__name__
-        return [{"network": network, "environment": ",".join(sorted(os.environ))}]
+        return [reach(hosts[0])]
 
 
 @service(network=True)
@@ -204,15 +213,7 @@ async def unknown_model() -> str:
 
 @workflow
 async def isolated(port: int) -> list[dict[str, str]]:
-    import socket
-
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        network = "reached"
-    except OSError as error:
-        network = type(error).__name__
-    own = {"network": network, "environment": ",".join(sorted(os.environ))}
-    return [own, await Says(port), await Reaches(port)]
+    return [reach(port), await Says(port), await Reaches(port)]
 
 
 @workflow

@@ -149,3 +149,4 @@ def test_code_has_no_network_and_nothing_of_the_orchestrators_environment(
         code, service, reaches = own.answer(own.start("isolated", port=server.getsockname()[1]))
     assert (code["network"], service["network"], reaches["network"]) == ("OSError", "OSError", "reached")
     assert all("SECRET" not in each["environment"] for each in (code, service, reaches))
+    assert {each["parent"] for each in (code, service, reaches)} == {"PermissionError"}

@@ -40,7 +40,7 @@ class World:
         return ActionContext(self.database, self.clock(), "cli:tester")
 
     def push(self, text: str = GOOD) -> None:
-        push_app(self.act(), "p", source(text))
+        push_app(self.act(), "p", source(text), needs_isolation=False)
 
     def start(self, workflow: str, **arguments: Any) -> str:
         return start_run(self.act(), "p", workflow, arguments).id
