@@ -55,7 +55,7 @@ def after(cursor: str | None, *kinds: type[str] | type[int]) -> Key | None:
         key = None
     fits = isinstance(key, list) and len(key) == len(kinds)
     if not (fits and all(type(part) is kind and _storable(part) for part, kind in zip(key, kinds, strict=True))):
-        raise _not_ours()
+        raise not_ours()
     return tuple(key)
 
 
@@ -66,13 +66,13 @@ def before(cursor: str | None) -> tuple[datetime, str] | None:
     try:
         at = datetime.fromisoformat(str(key[0]))
     except ValueError:
-        raise _not_ours() from None
+        raise not_ours() from None
     if at.tzinfo is None:
-        raise _not_ours()
+        raise not_ours()
     return at, str(key[1])
 
 
-def _not_ours() -> ApiError:
+def not_ours() -> ApiError:
     return ApiError(400, "bad-cursor", "this is not a cursor of this list: send `next` of the page before")
 
 

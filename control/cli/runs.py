@@ -132,10 +132,10 @@ def waited(database: "Database", run_id: str, output: Output) -> None:
     runs, told = PostgresRuns(database), 0
     while True:
         run = runs.load(run_id)
-        emits = shown.emitted(runs.calls(run_id))
-        for each in emits[told:]:
-            say(f"emit: {each}")
-        told = len(emits)
+        while emits := runs.emits(run_id, told):
+            for each in shown.emitted(emits):
+                say(f"emit: {each}")
+            told = emits[-1].seq
         if run.state not in OPEN:
             break
         time.sleep(_LOOK_S)

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, case, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Connection, Numeric, Row, Select, case, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from control.db.run_tables import workflow_blob, workflow_call
-from control.runs.record import INLINE_BYTES, CallRecord, CallState, RunRecord, path_order
+from control.runs.record import CallRecord, CallState, RunRecord, path_order
 from control.runs.run_state import RunState
 from medley_sdk.flows.messages import Failure, FlowCall
 
@@ -47,7 +47,9 @@ def call_row(run_id: str, record: CallRecord) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "path": record.call.path,
-        "call": _ENCODER.encode(record.call),
+        "call": _ENCODER.encode(msgspec.structs.replace(record.call, given=b"")),
+        "kind": record.call.kind,
+        "given": record.call.given,
         "made_at": record.made_at,
         "made_after": record.made_after,
         "due_at": record.due_at,
@@ -57,9 +59,9 @@ def call_row(run_id: str, record: CallRecord) -> dict[str, Any]:
     }
 
 
-def call_of(row: Row[Any]) -> CallRecord:
+def call_of(row: Row[Any], given: bytes = b"") -> CallRecord:
     return CallRecord(
-        call=_DECODER.decode(row.call),
+        call=msgspec.structs.replace(_DECODER.decode(row.call), given=given),
         made_at=row.made_at.astimezone(UTC),
         made_after=row.made_after,
         due_at=_utc(row.due_at),
@@ -74,14 +76,24 @@ def call_of(row: Row[Any]) -> CallRecord:
     )
 
 
-def calls_of(connection: Connection, run_id: str, most_bytes: int = INLINE_BYTES) -> list[CallRecord]:
-    """Return all calls of a run, in the order in which they were made; results larger than `most_bytes` are left
-    out."""
+def calls_of(connection: Connection, run_id: str) -> list[CallRecord]:
+    """Return all calls of a run, in the order in which they were made."""
+    rows = connection.execute(select(workflow_call).where(workflow_call.c.run_id == run_id)).all()
+    calls = [call_of(row, row.given) for row in rows]
+    return sorted(calls, key=lambda each: (each.made_at, path_order(each.call.path)))
+
+
+def calls_shown(run_id: str, most_bytes: int) -> "Select[Any]":
+    """Select the calls of a run without what they are given, and without results larger than `most_bytes`."""
     call = workflow_call.c
     small = case((func.octet_length(call.value) <= most_bytes, call.value)).label("value")
-    columns = [small if column is call.value else column for column in call]
-    rows = connection.execute(select(*columns).where(call.run_id == run_id)).all()
-    return sorted(map(call_of, rows), key=lambda each: (each.made_at, path_order(each.call.path)))
+    columns = [small if column is call.value else column for column in call if column is not call.given]
+    return select(*columns).where(call.run_id == run_id)
+
+
+def place_of(path: ColumnElement[str]) -> ColumnElement[Any]:
+    """Sort call paths as `path_order` does."""
+    return cast(func.string_to_array(path, "."), ARRAY(Numeric))
 
 
 def store_blob(connection: Connection, run_id: str, digest: bytes, data: bytes) -> None:

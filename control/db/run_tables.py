@@ -66,7 +66,7 @@ workflow_call = sa.Table(
     metadata,
     sa.Column("run_id", sa.ForeignKey("workflow_run.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("path", sa.Text, primary_key=True),
-    sa.Column("call", sa.LargeBinary, nullable=False, comment="as the code made it, MessagePack"),
+    sa.Column("call", sa.LargeBinary, nullable=False, comment="as the code made it, MessagePack, without `given`"),
     sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("made_after", sa.Integer, nullable=False, comment="outcomes that were on record then"),
     sa.Column("due_at", sa.DateTime(timezone=True)),
@@ -78,6 +78,8 @@ workflow_call = sa.Table(
     sa.Column("failure", sa.JSON),
     sa.Column("ended_at", sa.DateTime(timezone=True)),
     sa.Column("usd", sa.Double, nullable=False, server_default="0"),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("given", sa.LargeBinary, nullable=False, comment="its arguments"),
 )
 
 workflow_blob = sa.Table(

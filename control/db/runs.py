@@ -7,22 +7,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, null, select, tuple_, update
+from sqlalchemy import Connection, delete, func, insert, literal, null, select, tuple_, update
 
 from control.db.database import Database
 from control.db.errors import InUseError
 from control.db.nearest import not_stored
 from control.db.run_journal import RunJournal, settle_row
-from control.db.run_rows import calls_of, run_of
+from control.db.run_rows import call_of, calls_of, calls_shown, place_of, run_of
 from control.db.run_tables import workflow_call, workflow_run, workflow_signal
 from control.db.workflows import StoredWorkflow
 from control.runs.record import CallRecord, CallState, RunRecord, Settled, path_order
 from control.runs.run_state import OPEN, RESUMABLE, RunState
-from medley_sdk.flows.messages import Effects, FlowCall
+from medley_sdk.flows.messages import CallKind, Effects, FlowCall
 
 _ID_BYTES = 8
 MOST_SHOWN_BYTES = 1 << 16
 """Bytes of a result of a call that people and programs are shown."""
+MOST_EMITS = 1000
 MOST_SIGNALS = 1000
 """Signals that a run holds and has not taken."""
 
@@ -77,11 +78,26 @@ class PostgresRuns:
             query = query.where(tuple_(run.created_at, run.id) < before)
         return [run_of(row) for row in self.database.read(query)]
 
-    def calls(self, run_id: str) -> list[CallRecord]:
-        """Return the calls of a run, in the order in which they were made; large results are left out."""
+    def calls(
+        self, run_id: str, limit: int | None = None, after: tuple[datetime, str] | None = None
+    ) -> list[CallRecord]:
+        """Return the calls of a run, in the order in which they were made, those after (made at, path); large results,
+        and what they are given, are left out."""
+        made_at, place = workflow_call.c.made_at, place_of(workflow_call.c.path)
+        query = calls_shown(run_id, MOST_SHOWN_BYTES).order_by(made_at, place).limit(limit)
+        if after is not None:
+            query = query.where(tuple_(made_at, place) > tuple_(after[0], place_of(literal(after[1]))))
         with self.database.transaction() as connection:
             _load(connection, run_id)
-            return calls_of(connection, run_id, MOST_SHOWN_BYTES)
+            return [call_of(row) for row in connection.execute(query)]
+
+    def emits(self, run_id: str, after: int = 0) -> list[CallRecord]:
+        """Return what a run has emitted, `MOST_EMITS` at the most, those whose `seq` is above `after`; large values are
+        left out. No run: nothing."""
+        call = workflow_call.c
+        mine = (call.kind == CallKind.EMIT, call.state == CallState.DONE, call.seq > after)
+        query = calls_shown(run_id, MOST_SHOWN_BYTES).where(*mine).order_by(call.seq).limit(MOST_EMITS)
+        return [call_of(row) for row in self.database.read(query)]
 
     def made(self, project: str, workflow: str, most: int) -> list[list[FlowCall]]:
         """Return the calls of runs that are done, those that ended last, each in the order in which it made them."""

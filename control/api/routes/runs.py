@@ -1,5 +1,6 @@
 """Runs of workflows: their state, their calls, and what ends them or has them go on."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -8,14 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from control.actions import workflows
 from control.api.documented import problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
-from control.api.page import Cursor, Items, Limit, Page, before, page
+from control.api.page import Cursor, Limit, Page, before, not_ours, page
 from control.api.text import PathId, QueryText, Readable
-from control.db.runs import PostgresRuns
-from control.runs.record import RunRecord
+from control.db.runs import MOST_EMITS, PostgresRuns
+from control.runs.record import CallRecord, RunRecord
 from control.runs.run_state import RunState
 from control.runs.shown import emitted, plain, shown_call, shown_run
 
 router = api_router("runs")
+PATH = r"[0-9]{1,9}(\.[0-9]{1,9}){0,60}"
 CallPath = Annotated[str, StringConstraints(pattern=r"^[0-9.]{1,200}$")]
 MOST_RESOLVED = 1000
 
@@ -42,7 +44,9 @@ class Run(BaseModel):
 
 class RunWithAnswer(Run):
     answer: Any = Field(description="What it returned; null: nothing, or nothing yet.")
-    emitted: list[Any] = Field(description="What it has emitted, in the order in which it came.")
+    emitted: list[Any] = Field(
+        description=f"What it has emitted, in the order in which it came, the first {MOST_EMITS}."
+    )
 
 
 class Call(BaseModel):
@@ -99,14 +103,17 @@ def get_run(run: PathId, services: ServicesOf) -> RunWithAnswer:
     runs = PostgresRuns(services.database)
     found, answer = runs.load(run), runs.answer(run)
     shown = shown_run(found) | {"answer": None if answer is None else plain(answer)}
-    return RunWithAnswer.model_validate(shown | {"emitted": emitted(runs.calls(run))})
+    return RunWithAnswer.model_validate(shown | {"emitted": emitted(runs.emits(run))})
 
 
 @router.get("/runs/{run}/calls", responses=problems(404))
-def list_calls(run: PathId, services: ServicesOf) -> Items[Call]:
+def list_calls(run: PathId, services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Call]:
     """List the calls of a run, in the order in which they were made."""
-    calls = PostgresRuns(services.database).calls(run)
-    return Items(items=[Call.model_validate(shown_call(each)) for each in calls])
+    last = before(cursor)
+    if last is not None and not re.fullmatch(PATH, last[1]):
+        raise not_ours()
+    calls = PostgresRuns(services.database).calls(run, limit + 1, last)
+    return page(calls, limit, _shown_call, lambda each: (each.made_at.isoformat(), each.call.path))
 
 
 @router.post("/runs/{run}:cancel", responses=problems(404))
@@ -128,6 +135,10 @@ def resume_run(run: PathId, body: Resumption, act: ActOf) -> Run:
 def send_signal(run: PathId, body: NewSignal, act: ActOf) -> None:
     """Send a signal to a run. Signals of one name are taken in the order in which they are sent."""
     workflows.send_signal(act, run, body.name, body.value)
+
+
+def _shown_call(call: CallRecord) -> Call:
+    return Call.model_validate(shown_call(call))
 
 
 def _shown(run: RunRecord) -> Run:

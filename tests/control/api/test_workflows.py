@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from control.api.page import encode
 from control.db.database import Database
 from control.runs.run_state import RunState
 from tests.control.api.conftest import Api
@@ -43,6 +44,11 @@ def test_a_run_is_started_answered_and_looked_at(
         ("signal", "done"),
         ("service", "done"),
     ]
+    first = viewer.get(f"{path}/calls?limit=1").json()
+    rest = viewer.get(f"{path}/calls?limit=5&cursor={first['next']}").json()
+    assert ([*first["items"], *rest["items"]], rest["next"]) == (calls, None)
+    other = viewer.get("/runs?limit=1").json()["next"] or encode(("2026-01-01T00:00:00+00:00", "no path"))
+    assert viewer.get(f"{path}/calls?cursor={other}").status_code == 400
     assert operator.post(f"{path}:cancel").json()["state"] == "done"
     assert operator.post(f"{path}:resume", {}).status_code == 409
     assert operator.post(f"{path}/signals", {"name": "approved"}).status_code == 409

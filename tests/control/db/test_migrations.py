@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 import yaml
 from alembic.autogenerate import compare_metadata
@@ -13,9 +14,11 @@ from sqlalchemy import Connection, create_engine, inspect, text
 from control.db.location import parse_url
 from control.db.migrate import downgrade, upgrade
 from control.db.revision import REVISIONS, current_revision
+from control.db.run_rows import calls_of
 from control.db.tables import metadata
 from control.fleet_file.document import parse
 from control.planning.world import world_of
+from medley_sdk.flows.messages import CallKind, Effects, FlowCall
 
 
 @pytest.fixture
@@ -196,3 +199,28 @@ def test_plans_outlive_the_way_up_and_down(connection: Connection) -> None:
     assert connection.execute(text("SELECT id, name FROM plan")).all() == [("p", "")]
     downgrade(connection, "0001")
     assert connection.execute(text("SELECT id FROM plan")).scalars().all() == ["p"]
+
+
+def test_calls_of_runs_are_split_and_put_together_again(connection: Connection) -> None:
+    upgrade(connection, "0027")
+    call = FlowCall("1.2", CallKind.EMIT, "", b"\x92\x91\x01\x80", ("1.1",), Effects.EXTERNAL)
+    whole = msgspec.msgpack.encode(call)
+    for statement in (
+        "INSERT INTO app_version VALUES ('v', 'p', 'app.py', '', now(), 'me')",
+        "INSERT INTO workflow_run (id, project, workflow, version_id, arguments, state, durable, max_calls, created_by,"
+        " created_at) VALUES ('r1', 'p', 'w', 'v', '{}', 'done', true, 9, 'me', now())",
+    ):
+        connection.execute(text(statement))
+    made = text(
+        "INSERT INTO workflow_call (run_id, path, call, made_at, made_after, state, seq) "
+        "VALUES ('r1', '1.2', :call, now(), 0, 'done', 1)"
+    )
+    connection.execute(made, {"call": whole})
+    connection.commit()
+    upgrade(connection, "0028")
+    (found,) = calls_of(connection, "r1")
+    assert found.call == call
+    assert connection.execute(text("SELECT kind FROM workflow_call")).scalar_one() == "emit"
+    connection.commit()
+    downgrade(connection, "0027")
+    assert bytes(connection.execute(text("SELECT call FROM workflow_call")).scalar_one()) == whole
