@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -31,10 +32,13 @@ KILLED = 3
 
 def kill_runners() -> bool:
     """Tell whether there were any."""
-    found = [child for child in psutil.Process().children() if RUNNER in child.cmdline()]
-    for child in found:
-        child.kill()
-    return bool(found)
+    killed = False
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):  # one that has just ended
+            if RUNNER in child.cmdline():
+                child.kill()
+                killed = True
+    return killed
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """Calls of models: a real gateway, and a scheduler that echoes."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bench.text_tables import WHOLE, member, text_model
@@ -63,6 +65,27 @@ def test_the_call_that_would_exceed_the_budget_is_not_made(world: World) -> None
     assert len(calls) == answers + 1
     assert calls[-1].started_at is None or calls[-1].usd == 0
     assert found.usd <= _BUDGET < found.usd + calls[0].usd * 2
+
+
+def test_all_that_is_asked_counts_and_a_call_has_one_answer(gateway: gateways.World) -> None:
+    calls = ModelCalls(gateway.url, lambda _: API_KEY)
+
+    def most(asked: object, **params: object) -> float:
+        found = calls.most_usd(MODEL, msgspec.msgpack.encode(((asked,), params)), "p")
+        assert found is not None
+        return found
+
+    plain, bound = most("abc", max_tokens=8), most("abc")
+    assert most("abc", max_tokens=-50) <= plain < bound
+    assert most("abc", max_tokens=8, tools=[{"type": "x" * 40}]) > plain
+    assert most([{"role": "user", "content": "abc", "tool_calls": [{"id": "x" * 40}]}], max_tokens=8) > plain
+    picture = [{"type": "image_url", "image_url": {"url": "http://localhost/a.png"}}]
+    assert most([{"role": "user", "content": picture}], max_tokens=8) == bound
+    several = msgspec.msgpack.encode((("abc",), {"n": 2}))
+    answered = calls.call(MODEL, several, "p", {}, time.monotonic() + 60, lambda: False)
+    assert answered.failure is not None
+    over = calls.call(MODEL, msgspec.msgpack.encode((("abc",), {})), "p", {}, time.monotonic() + 60, lambda: True)
+    assert over.failure is not None
 
 
 def test_a_run_that_is_over_its_budget_goes_on_with_more_of_it(world: World) -> None:
