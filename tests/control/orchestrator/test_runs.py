@@ -149,4 +149,9 @@ def test_code_has_no_network_and_nothing_of_the_orchestrators_environment(
         code, service, reaches = own.answer(own.start("isolated", port=server.getsockname()[1]))
     assert (code["network"], service["network"], reaches["network"]) == ("OSError", "OSError", "reached")
     assert all("SECRET" not in each["environment"] for each in (code, service, reaches))
-    assert {each["parent"] for each in (code, service, reaches)} == {"PermissionError"}
+
+
+@pytest.mark.needs("user-namespaces")
+def test_code_cannot_read_the_memory_of_what_started_it(world: World) -> None:
+    answers = world.answer(world.start("isolated", port=1))
+    assert [each["parent"] for each in answers] == ["PermissionError"] * 3
