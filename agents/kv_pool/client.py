@@ -54,7 +54,10 @@ class LeasedBlocks:
     def _ask(self, asked: Asked) -> Taken:
         with self._asking:
             self._send(asked)
-            packet = self._socket.recv(PACKET_BYTES)
+            try:
+                packet = self._socket.recv(PACKET_BYTES)
+            except OSError as error:
+                raise PoolLostError(f"the owner of the KV cache pool does not answer: {error}") from error
         if not packet:
             raise PoolLostError("the owner of the KV cache pool has ended the connection")
         return msgspec.msgpack.decode(packet, type=Taken)

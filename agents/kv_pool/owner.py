@@ -11,6 +11,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from agents.kv_pool.messages import (
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer (`SO_PEERCRED`)."""
+_PAUSE_S = 0.05
+"""Until a connection that could not be accepted is tried again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +100,12 @@ class PoolOwner:
                 key.data()
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            # Such as no descriptor that is free: who is connected is served on, and not at the price of a whole core.
+            time.sleep(_PAUSE_S)
+            return
         pid, user, _ = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
@@ -106,7 +114,9 @@ class PoolOwner:
             return
         try:
             process = os.pidfd_open(pid)
-        except ProcessLookupError:
+        except OSError:
+            # It is dead, in another namespace of processes (its number is 0 here), or there is no descriptor for it:
+            # whose end is not seen gets no blocks.
             connection.close()
             return
         engine = _Engine(connection, process)

@@ -1,5 +1,6 @@
 """Templates of shared units for a fleet: their source, which units are made, and why a model is in none."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import comb
 
@@ -72,25 +73,33 @@ def priced_units(
     if not market.requests_per_s or not market.sold or all(map(source.has_all, recipe.nodes)):
         return ()
     found = [unit for unit in generate_units(market, PRICE_ROUNDS).units if len(unit.members) >= LEAST_MEMBERS]
-    every = {(unit.node.id, unit.members): None for unit in (*found, *neighbours(market, found))}
-    named = [NamedUnit(*key) for key in every if LEAST_MEMBERS <= len(key[1]) <= recipe.most_members]
-    return tuple(named[:MOST_PRICED])
+    alike: dict[tuple[str, int], list[str]] = {}
+    for node in recipe.nodes:
+        alike.setdefault((node.gpu, node.gpu_count), []).append(node.id)
+    every = {
+        NamedUnit(config, unit.members): None
+        for unit in (*found, *neighbours(market, found))
+        for config in alike[unit.node.gpu, unit.node.gpu_count]
+        if LEAST_MEMBERS <= len(unit.members) <= recipe.most_members
+    }
+    return tuple(every)[:MOST_PRICED]
 
 
 def _market(
     recipe: UnitRecipe, source: UnitSource, offers: Iterable[Offer], demand: Iterable[Demand], cap: float
 ) -> UnitMarket:
-    """What units may be made of: nodes of as many GPUs of a type, which do the same, by their cheapest offer."""
+    """What units may be made of: nodes of as many GPUs of a type, which do the same, by their cheapest offer, and
+    as many as all their offers have together."""
     by_id = {node.id: node for node in recipe.nodes}
     cheapest: dict[tuple[str, int], Offer] = {}
+    counts: Counter[tuple[str, int]] = Counter()
     for offer in (each for each in offers if each.node_config in by_id and each.available_count != 0):
         node = by_id[offer.node_config]
-        known = cheapest.get((node.gpu, node.gpu_count), offer)
-        cheapest[node.gpu, node.gpu_count] = offer if offer.usd_per_hour < known.usd_per_hour else known
-    sold = (
-        SoldNode(by_id[o.node_config], o.usd_per_hour, UNLIMITED if o.available_count is None else o.available_count)
-        for _, o in sorted(cheapest.items())
-    )
+        kind = node.gpu, node.gpu_count
+        known = cheapest.setdefault(kind, offer)
+        cheapest[kind] = offer if offer.usd_per_hour < known.usd_per_hour else known
+        counts[kind] += UNLIMITED if offer.available_count is None else offer.available_count
+    sold = (SoldNode(by_id[o.node_config], o.usd_per_hour, counts[kind]) for kind, o in sorted(cheapest.items()))
     uses = {name: use for node in recipe.nodes for name, use in source.uses(node).items()}
     rates = {d.app: d.requests_per_s / cap for d in demand if d.app in source.members and d.requests_per_s > 0}
     return UnitMarket(tuple(sold), uses, gpus_of(recipe), rates)

@@ -1,5 +1,6 @@
 """Blocks in which the KV cache of one request lies."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -75,14 +76,14 @@ class BlockTable:
             for group, held in zip(self._groups, self.blocks, strict=True)
         )
 
-    def grow(self, tokens: int, pool: Blocks) -> None:
-        """Takes units until `tokens` tokens have room."""
+    def grow(self, tokens: int, take: Callable[[int], list[int]]) -> None:
+        """Takes units until `tokens` tokens have room: `units_to_reach` of them, in all calls of `take` together."""
         for group, held in zip(self._groups, self.blocks, strict=True):
             if not len(held.units):
                 held.first_block = self._start(group)
             added = _blocks(group, tokens) - held.end_block
             if added > 0:
-                taken = torch.tensor(pool.take(added * group.units)).view(added, group.units)
+                taken = torch.tensor(take(added * group.units)).view(added, group.units)
                 held.units = torch.cat((held.units, taken))
         self.reach = tokens
 

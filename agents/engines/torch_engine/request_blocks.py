@@ -1,12 +1,13 @@
 """Which request holds which units of a KV cache, wherever its memory is."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 import torch
 
 from agents.engines.batch import BlockName, StepBatch, StepRequest
-from agents.engines.errors import BadBatchError, OutOfKvBlocksError, UnknownRequestError
+from agents.engines.errors import BadBatchError, UnknownRequestError
 from agents.engines.torch_engine.block_pool import Blocks
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS, BlockTable, WindowGroup
 
@@ -71,22 +72,20 @@ class RequestBlocks:
 
     def units_short(self, batch: StepBatch) -> int:
         with self._changing:
-            return self._short(batch, self._tables_of(batch))
+            return max(0, self._needed(batch, self._tables_of(batch)) - self._pool.free)
 
     def grow(self, batch: StepBatch) -> None:
         """Makes room for the tokens of the batch. Raises OutOfKvBlocksError, and BadBatchError for blocks that are to
         be shared and are not there, before anything is taken."""
         with self._changing:
             tables = self._tables_of(batch)
-            short = self._short(batch, tables)
-            if short:
-                raise OutOfKvBlocksError(short + self._pool.free, self._pool.free)
+            take = self._taken(self._needed(batch, tables))
             for request, table in zip(batch.requests, tables, strict=True):
                 if request.shared:
                     self._pool.share(unit for held in table.blocks for unit in held.units.flatten().tolist())
                 self._tables[request.id] = table
-                table.grow(request.position + request.tokens, self._pool)
-                self._make_room_for_encoded(request.id)
+                table.grow(request.position + request.tokens, take)
+                self._make_room_for_encoded(request.id, take)
 
     def advance(self, batch: StepBatch) -> None:
         """Count the tokens of a step that is over as cached."""
@@ -100,11 +99,10 @@ class RequestBlocks:
         table.tokens = tokens
         needed = table.units_to_reach(tokens) + BlockTable(self.groups).units_to_reach(self.encoded_tokens)
         with self._changing:
-            if needed > self._pool.free:
-                raise OutOfKvBlocksError(needed, self._pool.free)
-            table.grow(tokens, self._pool)
+            take = self._taken(needed)
+            table.grow(tokens, take)
             self._tables[request_id] = table
-            self._make_room_for_encoded(request_id)
+            self._make_room_for_encoded(request_id, take)
 
     def free(self, request_id: str, kept: Sequence[int] = ()) -> None:
         """Give the request's units back but for those of `kept` blocks, which stay under their names."""
@@ -132,19 +130,24 @@ class RequestBlocks:
         """(blocks, layers) units of the request's encoded rows."""
         return self._encoded[request_id].blocks[0].units
 
-    def _short(self, batch: StepBatch, tables: list[BlockTable]) -> int:
+    def _taken(self, count: int) -> Callable[[int], list[int]]:
+        """Take so many units, and return what hands them out. All at once: of a pool that others take from, too, what
+        is free now may not be when the next ones are taken. Raises OutOfKvBlocksError, taking nothing."""
+        units = iter(self._pool.take(count))
+        return lambda some: list(islice(units, some))
+
+    def _needed(self, batch: StepBatch, tables: list[BlockTable]) -> int:
         needed = sum(
             table.units_to_reach(request.position + request.tokens)
             for request, table in zip(batch.requests, tables, strict=True)
         )
         new = sum(request.id not in self._encoded for request in batch.requests)
-        needed += new * BlockTable(self.groups).units_to_reach(self.encoded_tokens)
-        return max(0, needed - self._pool.free)
+        return needed + new * BlockTable(self.groups).units_to_reach(self.encoded_tokens)
 
-    def _make_room_for_encoded(self, request_id: str) -> None:
+    def _make_room_for_encoded(self, request_id: str, take: Callable[[int], list[int]]) -> None:
         if self.encoded_tokens and request_id not in self._encoded:
             table = self._encoded[request_id] = BlockTable(self.groups)
-            table.grow(self.encoded_tokens, self._pool)
+            table.grow(self.encoded_tokens, take)
 
     def _tables_of(self, batch: StepBatch) -> list[BlockTable]:
         """Of each request, in order; those of new ones have nothing but the blocks that they share."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.errors import OutOfKvBlocksError
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.block_pool import BlockPool
@@ -105,3 +106,27 @@ def test_heads_that_do_not_fill_blocks_are_refused(tiny_model: Made) -> None:
     odd = LentPool(memoryview(bytearray(100 * 50)), 50, BlockPool(100))
     with pytest.raises(ValueError, match="fill"):
         engine(tiny_model, "llama", odd)
+
+
+class Contended(BlockPool):
+    """Of which others take what was free when somebody looked."""
+
+    @property
+    def free(self) -> int:
+        return 10**6
+
+
+@pytest.mark.parametrize("name", ["gpt-oss", "mistral"])
+def test_room_that_others_take_meanwhile_is_refused_and_nothing_is_kept(tiny_model: Made, name: str) -> None:
+    blocks = Contended(60)
+    lent = LentPool(memoryview(bytearray(60 * BLOCK_BYTES)), BLOCK_BYTES, blocks)
+    target = engine(tiny_model, name, lent)
+    small, large = (StepRequest(each, 0, tokens) for each, tokens in (("small", 4), ("large", 4000)))
+    with pytest.raises(OutOfKvBlocksError):
+        target._cache.grow(StepBatch((small, large)))
+    with pytest.raises(OutOfKvBlocksError):
+        target._cache.reserve("large", 4000)
+    assert len(blocks._free) == 60
+    target._cache.grow(StepBatch((small,)))
+    target.free("small")
+    assert len(blocks._free) == 60

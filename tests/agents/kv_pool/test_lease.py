@@ -1,11 +1,14 @@
 """Blocks that real processes take of a pool: shared memory, quotas, and what a dead process held."""
 
 import contextlib
+import errno
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 
 from agents.engines.errors import OutOfKvBlocksError
 from agents.kv_pool.block_ledger import BlockLedger
-from agents.kv_pool.client import PoolLostError, lent_pool
+from agents.kv_pool.client import LeasedBlocks, PoolLostError, lent_pool
 from agents.kv_pool.messages import Join, Take, encode
 from agents.kv_pool.owner import PoolOwner
 from agents.unit.grants import Grants
@@ -129,3 +132,34 @@ def test_a_lost_owner_is_said(ledger: BlockLedger, short_tmp: Path) -> None:
         owner.close()
         with pytest.raises(PoolLostError):
             pool.blocks.take(1)
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EMFILE])
+def test_a_process_whose_end_cannot_be_watched_gets_nothing_and_others_are_served_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Such as one in another namespace of processes, whose number is 0 here."""
+
+    def refused(_: int) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pidfd_open", refused)
+        with pytest.raises(PoolLostError), lent_pool(path, 0):
+            pass
+    with lent_pool(path, 0) as pool:
+        assert len(pool.blocks.take(2)) == 2
+
+
+def test_an_owner_that_is_gone_with_a_question_unread_is_lost() -> None:
+    owner, mine = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def goes() -> None:
+        select.select([owner], [], [])
+        owner.close()
+
+    gone = threading.Thread(target=goes)
+    gone.start()
+    with mine, pytest.raises(PoolLostError):
+        LeasedBlocks(mine).take(1)
+    gone.join()

@@ -279,9 +279,16 @@ def test_units_that_prices_ask_for_are_made_where_not_all_are_listed(tmp_path: P
     """An H100 has room for five of the smaller models, and there are 1,573 units of twelve."""
     names = [f"m{number:02d}" for number in range(12)]
     text = spec(*(model(name, rate=0.02) for name in names), units="  units: {max_members: 8}\n")
-    world = world_of(tmp_path, text.replace("gpus: [L40S]", "gpus: [H100]"))
+    text = text.replace("gpus: [L40S]", "gpus: [H100]")
+    text = text.replace("solver:", "  - {cloud: runpod, gpus: [H100], counts: [1]}\nsolver:")
+    world = world_of(tmp_path, text)
     assert world.also
-    assert {each.config for each in world.also} <= {node.id for node in world.recipe.nodes}
+    of_config = {
+        node.id: {each.members for each in world.also if each.config == node.id} for node in world.recipe.nodes
+    }
+    assert {each.config for each in world.also} <= of_config.keys()
+    assert len(of_config) == 2, "nodes of two networks, which units do not use"
+    assert len(set(map(frozenset, of_config.values()))) == 1
     sizes = {len(each.members) for each in world.also}
     assert min(sizes) >= 2
     assert max(sizes) == 5
