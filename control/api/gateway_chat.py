@@ -34,21 +34,21 @@ Told = Callable[[ChatRoute], dict[str, Any]]
 """Makes the last event of a chat; may block."""
 
 
-async def open_chat(gateways: Sequence[str], key: str, body: dict[str, Any], told: Told) -> AsyncIterator[bytes]:
+async def open_chat(
+    kept: AsyncExitStack, gateways: Sequence[str], key: str, body: dict[str, Any], told: Told
+) -> AsyncIterator[bytes]:
     """Ask the first of `gateways` that can be reached; return the answer's events, as OpenAI's API has them, and
-    `event: route` with what `told` says.
+    `event: route` with what `told` says. `kept`: closes the connection, however far the events were read.
 
     Raises ApiError where none can be reached, or the one that is refuses."""
     if not gateways:
         raise ApiError(409, "no-gateway", "this API knows no gateway: start it with `medley api --gateway URL`")
     headers = _EXPLAIN | ({"authorization": f"Bearer {key}"} if key else {})
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(httpx.AsyncClient(timeout=_TIMEOUT))
-        answer = await _first_reached(stack, client, gateways, headers, body)
-        if answer.status_code != 200:
-            raise _refused(answer.status_code, await _beginning(answer))
-        kept = stack.pop_all()
-    return _events(kept, answer, told)
+    client = await kept.enter_async_context(httpx.AsyncClient(timeout=_TIMEOUT))
+    answer = await _first_reached(kept, client, gateways, headers, body)
+    if answer.status_code != 200:
+        raise _refused(answer.status_code, await _beginning(answer))
+    return _events(answer, told)
 
 
 async def _first_reached(
@@ -66,22 +66,21 @@ async def _first_reached(
     raise AssertionError
 
 
-async def _events(kept: AsyncExitStack, answer: httpx.Response, told: Told) -> AsyncIterator[bytes]:
+async def _events(answer: httpx.Response, told: Told) -> AsyncIterator[bytes]:
     route = ChatRoute()
-    async with kept:
-        try:
-            async for line in answer.aiter_lines():
-                if line.startswith(_SAID_BY):
-                    route.served_by = _served_by(line.removeprefix(_SAID_BY))
-                elif line.startswith("data: "):
-                    _count(route, line)
-                    yield f"{line}\n\n".encode()
-                elif line.startswith(":"):  # somebody waits for an instance
-                    yield f"{line}\n\n".encode()
-        except httpx.HTTPError as error:
-            broken = {"error": {"message": f"the gateway did not end its answer: {error}"}}
-            yield f"data: {json.dumps(broken)}\n\n".encode()
-            return
+    try:
+        async for line in answer.aiter_lines():
+            if line.startswith(_SAID_BY):
+                route.served_by = _served_by(line.removeprefix(_SAID_BY))
+            elif line.startswith("data: "):
+                _count(route, line)
+                yield f"{line}\n\n".encode()
+            elif line.startswith(":"):  # somebody waits for an instance
+                yield f"{line}\n\n".encode()
+    except httpx.HTTPError as error:
+        broken = {"error": {"message": f"the gateway did not end its answer: {error}"}}
+        yield f"data: {json.dumps(broken)}\n\n".encode()
+        return
     last = await asyncio.to_thread(told, route)
     yield f"event: route\ndata: {json.dumps(last)}\n\n".encode()
 

@@ -63,7 +63,8 @@ def run_rented(
             cloud = clouds.need(asked.cloud)
             if world is not None and isinstance(cloud, OwnMachines):
                 cloud.offer(world.fleet.hosts)
-            _end_left(clouds, owner_of(database), pace, asked.cloud, "")
+            # Adapters of its own: hosts of the run that was killed are not for this one.
+            _end_left(Clouds(known), owner_of(database), asked.cloud, "")
             began = pace.now()
             stored = measure_rented(measurement, cloud, owner_of(database), store, pace, progress)
             say(f"medley: given back after {(pace.now() - began).total_seconds() / 60:.1f} minutes")
@@ -72,10 +73,12 @@ def run_rented(
 
 def rented(output: OutputOption = Output.TABLE) -> None:
     """List nodes that are rented to be measured: by runs that go on, and by runs that were killed."""
+    import msgspec
+
     from control.planning.local_profiles import profile_store
 
     found = profile_store(home()).rentals.all()
-    if emitted(found, output):
+    if emitted(msgspec.to_builtins(found, enc_hook=str), output):  # hosts have paths of keys
         return
     if not found:
         typer.echo("No node is rented to be measured.")
@@ -109,23 +112,25 @@ def end(
     with (
         opened(database_url) as database,
         makers(database, DaemonHome.below(home()), {}) as known,
-        ended_politely() as pace,
+        ended_politely(),
     ):
         for cloud in sorted({each.rental.cloud for each in left if not each.held}):
-            _end_left(Clouds(known), owner_of(database), pace, cloud, node)
+            _end_left(Clouds(known), owner_of(database), cloud, node)
 
 
 @contextmanager
-def ended_politely() -> "Iterator[Pace]":
+def ended_politely(*, more_follows: bool = False) -> "Iterator[Pace]":
     """Yield the pace of a run which the first Ctrl-C, SIGTERM or hang-up interrupts, so that it gives back what it has
-    rented; what comes later, or meanwhile, is only answered."""
+    rented; what comes later, or meanwhile, is only answered. `more_follows`: that the block gives back is not the end
+    of the program, and what came meanwhile interrupts it behind the block."""
     from control.profiles.rented_nodes import Pace
 
-    ending = False
+    ending, missed = False, ""
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        nonlocal ending
+        nonlocal ending, missed
         if ending:
+            missed = signal.Signals(number).name
             say("medley: giving back what was rented; a moment")
             return
         ending = True
@@ -142,19 +147,24 @@ def ended_politely() -> "Iterator[Pace]":
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if more_follows and missed:
+        raise KeyboardInterrupt(missed)
 
 
 def _until_done(answer: "Future[CloudNode]", seconds: float) -> None:
     wait([answer], seconds)
 
 
-def _end_left(clouds: "Clouds", owner: str, pace: "Pace", cloud: str, node: str) -> None:
-    """Give back what runs have left that were killed, of a cloud, or a node of it (empty: of all)."""
+def _end_left(clouds: "Clouds", owner: str, cloud: str, node: str) -> None:
+    """Give back what runs have left that were killed, of a cloud, or a node of it (empty: of all). Signals interrupt
+    what comes next, as they did before."""
     from control.actions.measure_rented import end_rented, nodes_of
     from control.planning.local_profiles import profile_store
 
     rentals = profile_store(home()).rentals
-    if left := rentals.take_left(cloud, node):
+    if not (left := rentals.take_left(cloud, node)):
+        return
+    with ended_politely(more_follows=True) as pace:
         nodes = nodes_of(clouds.need(cloud), rentals, owner, pace)
         for held in left:
             say(f"medley: giving back {held.rental.node}, which a run has left that was killed")

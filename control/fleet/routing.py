@@ -1,7 +1,7 @@
 """Routing to a fleet's models, as it follows from what is ready."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agents.channels.address import Address
 from agents.messages.bounds import MAX_TOP_LOGPROBS
@@ -92,6 +92,8 @@ class Routing:
     """What each executor of a template sustains, where several may do the same work and not equally fast."""
     apps: tuple[ServedApp, ...] = ()
     """Apps whose request types some of the models serve."""
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """App that is left out → why."""
 
     def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[PublishedModel, ...]:
         """Return the models as gateways serve them; one without instances is there and refused. `ready`: instance, what

@@ -12,6 +12,7 @@ from typing import IO
 
 import msgspec
 
+from control.cloud.ssh.own_host import OwnHost
 from control.file_lock import try_lock
 
 
@@ -28,6 +29,8 @@ class Rental:
     """ISO 8601, UTC."""
     until: str
     """When it is to be given back, ISO 8601, UTC."""
+    hosts: tuple[OwnHost, ...] = ()
+    """Own machines, any of which may have it: whoever gives it back may know of none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,12 @@ class HeldRental:
 
     def __init__(self, path: Path, file: IO[bytes], rental: Rental) -> None:
         self.rental = rental
-        self._path = path
+        self.path = path
         self._file = file
 
     def remove(self) -> None:
         """The node is gone, or never was."""
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         self._file.close()
 
     def leave(self) -> None:
@@ -68,7 +71,7 @@ class Rentals:
         new = path.with_suffix(f".{os.getpid()}.new")
         file = new.open("wb")
         try_lock(file)
-        file.write(msgspec.json.encode(rental))
+        file.write(msgspec.json.encode(rental, enc_hook=str))
         file.flush()
         os.fsync(file.fileno())
         new.replace(path)
@@ -100,7 +103,7 @@ class Rentals:
             except FileNotFoundError:  # given back meanwhile
                 continue
             try:
-                rental = msgspec.json.decode(file.read(), type=Rental)
+                rental = msgspec.json.decode(file.read(), type=Rental, dec_hook=_path_of)
             except msgspec.DecodeError:
                 file.close()
                 continue
@@ -108,3 +111,10 @@ class Rentals:
 
     def _path(self, node: str) -> Path:
         return self._home / f"{node}.json"
+
+
+def _path_of(kind: type, value: object) -> object:
+    """Paths are text in a record. Raises NotImplementedError for what else a record has not."""
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(f"a record of a rental has no {kind.__name__}")

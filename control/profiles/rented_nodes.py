@@ -1,14 +1,15 @@
 """Nodes rented for one measurement: on record before they are asked for, and given back whatever becomes of it."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.node import CloudNode, NodeRequest
 from control.cloud.port import Cloud
+from control.cloud.ssh.cloud import OwnMachines, host_of
 from control.profiles.measurement_jobs import SweepError
 from control.profiles.rentals import HeldRental, Rental, Rentals
 
@@ -46,10 +47,17 @@ class RentedNodes:
         self._held: dict[str, HeldRental] = {}
         self._asked: dict[str, tuple[Future[CloudNode], datetime]] = {}
         """Answers of clouds, and when each was asked for, the last of each node."""
+        self._unknown: dict[str, datetime] = {}
+        """When a node was asked for last whose cloud did not say what became of it."""
+        self._host: dict[str, str] = {}
+        """Own machine that a node was seen on."""
 
     def rent(self, request: NodeRequest, rental: Rental, until: datetime) -> CloudNode:
         """Rent the node; it is on record from before its cloud is asked. Raises SweepError where it is not up at
-        `until`, and the CloudError of a refusal, behind which nothing of it is left."""
+        `until`, and the CloudError of a refusal: nothing is left behind it, unless the cloud did not say before what
+        became of an earlier try, which stays on record then until it is given back."""
+        if isinstance(self.cloud, OwnMachines):
+            rental = replace(rental, hosts=self.cloud.like(rental.instance_type, rental.zone))
         self._held[request.name] = self._rentals.open(rental)
         while True:
             asked = self._ask(request)
@@ -59,14 +67,19 @@ class RentedNodes:
                     raise SweepError(f"{rental.instance_type} in {rental.zone} was not up in the time that it had")
                 self.pace.until_done(asked, self.pace.poll_s)
             try:
-                return asked.result()
+                node = asked.result()
             except RetryLaterError as error:
+                self._unknown[request.name] = self._asked[request.name][1]
                 if self.pace.now() + timedelta(seconds=error.retry_after_s) >= until:
                     raise SweepError(f"{rental.instance_type} in {rental.zone} was not up in time: {error}") from error
                 self.pace.wait(error.retry_after_s)
             except CloudError:
-                self._held.pop(request.name).remove()
+                if request.name not in self._unknown:
+                    self._held.pop(request.name).remove()
                 raise
+            else:
+                self._see([node])
+                return node
 
     def take_over(self, left: HeldRental) -> None:
         """Count a node that another run has left among these."""
@@ -77,7 +90,8 @@ class RentedNodes:
         self.pace.ending()
         failed = {}
         for name in sorted(self._held):
-            held, why = self._held.pop(name), self._end(name)
+            held = self._held.pop(name)
+            why = self._end(name, held)
             if why:
                 held.leave()
                 failed[name] = why
@@ -98,15 +112,23 @@ class RentedNodes:
         threading.Thread(target=create, name=f"rent {request.name}", daemon=True).start()
         return answer
 
-    def _end(self, name: str) -> str:
+    def _end(self, name: str, held: HeldRental) -> str:
         """Have the cloud end the node; return why it may still be there; empty: the cloud lists it no more."""
+        try:
+            if isinstance(self.cloud, OwnMachines):
+                self.cloud.learn(held.rental.hosts)
+        except ValueError as error:  # another machine has the name of its host now
+            return str(error)
         give_up, why = self.pace.now() + self.pace.end_patience, ""
         while True:
             is_settled = self._is_settled(name)
             try:
+                if isinstance(self.cloud, OwnMachines) and name not in self._host:
+                    self._see(self.cloud.list(self._tags, self.pace.now()))
                 self.cloud.terminate(name, self.pace.now())
                 listed = {node.name for node in self.cloud.list(self._tags, self.pace.now())}
                 why = "its cloud still lists it" if name in listed else "" if is_settled else "its launch is under way"
+                why = why or self._unheard(held)
             except CloudError as error:
                 why = str(error)
             if not why or self.pace.now() >= give_up:
@@ -116,11 +138,32 @@ class RentedNodes:
             else:
                 self.pace.wait(self.pace.poll_s)
 
+    def _see(self, nodes: Iterable[CloudNode]) -> None:
+        if isinstance(self.cloud, OwnMachines):
+            self._host |= {node.name: host_of(node) for node in nodes}
+
+    def _unheard(self, held: HeldRental) -> str:
+        """Say why the node may be on an own machine though none lists it; empty: the machine has answered."""
+        if not isinstance(self.cloud, OwnMachines):
+            return ""
+        rental = held.rental
+        known = rental.hosts or self.cloud.like(rental.instance_type, rental.zone)
+        if not known:
+            why = f"no host is known that is a {rental.instance_type} in {rental.zone}"
+        else:
+            seen = self._host.get(rental.node)
+            silent = self.cloud.unheard([seen] if seen else [host.name for host in known])
+            why = f"it may be on host {' or '.join(silent)}, which does not answer" if silent else ""
+        return f"{why} (if that is gone for good, remove {held.path})" if why else ""
+
     def _is_settled(self, name: str) -> bool:
         """Tell whether a node that its cloud does not list will not come yet: a launch that is under way, or whose
         answer was lost, may make it after it was ended, and then it is ended once more."""
         if name not in self._asked:
             return True
         answer, asked_at = self._asked[name]
-        is_unknown = answer.done() and isinstance(answer.exception(), RetryLaterError)
-        return answer.done() and (not is_unknown or self.pace.now() - asked_at >= LISTED_WITHIN)
+        if not answer.done():
+            return False
+        error = answer.exception()
+        unknown_at = asked_at if isinstance(error, RetryLaterError) else self._unknown.get(name)
+        return error is None or unknown_at is None or self.pace.now() - unknown_at >= LISTED_WITHIN

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from control.hub.deployed import ModelFiles
 from control.planning.app_run import AppRun
 from control.planning.graph_sources import app_works
 from control.planning.world import World
+from control.reconcile.tokenizers import AwaitedError
 from templates_lib.apps.graph_app import PublishedApp, app_of, published_graph
 from templates_lib.graphs.component import DecoderSpec
 from templates_lib.graphs.families.parts import PREPROCESSOR
@@ -33,6 +34,8 @@ class AppRouting:
     models: dict[str, GatewayModel] = field(default_factory=dict)
     """A model of the table for each request type that is answered with text."""
     apps: tuple[ServedApp, ...] = ()
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """App that cannot be asked → why."""
 
 
 def app_files(world: World) -> dict[str, ModelFiles]:
@@ -41,16 +44,24 @@ def app_files(world: World) -> dict[str, ModelFiles]:
 
 
 def app_routing(world: World, created: datetime, tokenizer: Callable[[str], str]) -> AppRouting:
-    """Make the part of the routing table that serves a world's apps, but those without weights. Arguments, and what is
-    raised, are those of `control.reconcile.ordering.routing`."""
+    """Make the part of the routing table that serves a world's apps, but those without weights, or whose weights
+    are another model's. Arguments are those of `control.reconcile.ordering.routing`. Raises AwaitedError."""
     works = app_works(world.sources) if world.graphs else {}
-    models, apps = dict[str, GatewayModel](), list[ServedApp]()
+    models, apps, unserved = dict[str, GatewayModel](), list[ServedApp](), dict[str, str]()
     for app, run in _run(world):
-        text = tokenizer(run.weights)
-        terms = MediaTerms(asked_config(app, Path(text)))
-        models |= graph_models(works[app.name], terms, text, int(created.timestamp()), world.name)
-        apps.append(served_app(works[app.name], TaskCode(run.task.file, run.task.text, run.name)))
-    return AppRouting(models, tuple(apps))
+        try:
+            text = tokenizer(run.weights)
+            terms = MediaTerms(asked_config(app, Path(text)))
+            own = graph_models(works[app.name], terms, text, int(created.timestamp()), world.name)
+            served = served_app(works[app.name], TaskCode(run.task.file, run.task.text, run.name))
+        except AwaitedError:
+            raise
+        except (ValueError, LookupError) as error:  # a fault of one app: the fleet's others are served
+            unserved[app.name] = str(error)
+            continue
+        models |= own
+        apps.append(served)
+    return AppRouting(models, tuple(apps), unserved)
 
 
 def _run(world: World) -> Iterator[tuple[PublishedApp, AppRun]]:

@@ -114,7 +114,8 @@ def _cloud(each: Target) -> str:
 
 def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[str], str] = tokenizer_here) -> Routing:
     """Make the routing of a plan. `created`: since when clients are told that the models exist. `tokenizer`: where
-    weights are → where gateways find what turns text into tokens.
+    weights are → where gateways find what turns text into tokens. An app that cannot be asked is left out, and it says
+    why.
 
     Raises what `tokenizer` does, and UnrunnableError for a model whose weights are not known."""
     weights, made = weights_of(world), int(created.timestamp())
@@ -127,7 +128,7 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
             models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)
     graphs = app_routing(world, created, tokenizer)
     times, rates = TextPipelines(world.recipe).prompt_times, ExecutorRates(world.sources).of
-    return Routing(plan, models | graphs.models, times, rates, graphs.apps)
+    return Routing(plan, models | graphs.models, times, rates, graphs.apps, graphs.unserved)
 
 
 def weights_of(world: World) -> dict[str, str]:

@@ -337,10 +337,13 @@ class Reconciler:
             except (ValueError, LookupError) as error:
                 self._trouble(fleet, f"{_UNASKED}: {error}")
                 continue
+            self._ports.publisher.serve(name, made)
+            if made.unserved:  # tried again, as a whole fleet is: somebody may mend its weights
+                self._trouble(fleet, f"{_UNASKED}: {'; '.join(made.unserved.values())}")
+                continue
             fleet.to_publish = None
             if fleet.trouble.startswith(_UNASKED):
                 self._trouble(fleet, "")
-            self._ports.publisher.serve(name, made)
 
     def _say(self) -> None:
         """Put on record what keeps fleets from being planned, run or asked."""

@@ -1,10 +1,13 @@
 """A chat with a served model, which says who answered and at what cost."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Annotated, Any, Literal
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from starlette.types import Receive, Scope, Send
 
 from control.access.role import Role
 from control.api.documented import needs, problems
@@ -12,6 +15,7 @@ from control.api.gateway_chat import ChatRoute, open_chat
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.problem import ApiError
 from control.api.routes.events import STREAM
+from control.api.services import Services
 from control.api.slo_sampler import each_gateway
 from control.api.text import Readable
 from control.db.database import Database
@@ -65,6 +69,20 @@ class AnswerRoute(BaseModel):
     usd: float = Field(description="What it took of its instances, if all that they are planned to sustain is used.")
 
 
+class ChatResponse(StreamingResponse):
+    """Events of a chat. What it holds is closed at its end, also where it ends before the first event: a generator that
+    never began does not clean up."""
+
+    def __init__(self, events: AsyncIterator[bytes], held: AsyncExitStack) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._held:
+            await super().__call__(scope, receive, send)
+
+
 @router.post(
     "/playground:chat",
     responses=problems(409, body=True) | STREAM,
@@ -76,19 +94,19 @@ async def chat(body: Chat, services: ServicesOf) -> StreamingResponse:
     `event: route` with an `AnswerRoute`."""
     if _chats.locked():
         raise ApiError(503, "unavailable", f"{_MOST_CHATS} chats are open here already", headers={"Retry-After": "5"})
+    async with AsyncExitStack() as stack:
+        await _chats.acquire()  # at once: nothing else has run since it was looked at
+        stack.callback(_chats.release)
+        events = await _opened(stack, body, services)
+        return ChatResponse(events, stack.pop_all())
+
+
+async def _opened(stack: AsyncExitStack, body: Chat, services: Services) -> AsyncIterator[bytes]:
     found = [each for url in services.settings.gateways for each in await each_gateway(url)]
     asked: dict[str, Any] = body.model_dump(exclude={"key"}, exclude_none=True)
     asked |= {"stream": True, "stream_options": {"include_usage": True}}
     database = services.database
-    events = await open_chat(found, body.key.get_secret_value(), asked, lambda route: _route(database, route))
-
-    async def bounded() -> Any:
-        async with _chats:
-            async for event in events:
-                yield event
-
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(bounded(), media_type="text/event-stream", headers=headers)
+    return await open_chat(stack, found, body.key.get_secret_value(), asked, lambda route: _route(database, route))
 
 
 def _route(database: Database, route: ChatRoute) -> dict[str, Any]:

@@ -44,6 +44,21 @@ class OwnMachines:
                 known[host.name] = host
             self._hosts = dict(sorted(known.items()))
 
+    def learn(self, hosts: Iterable[OwnHost]) -> None:
+        """Add those hosts that are not known; of the others, what is known counts. Raises as `offer` does."""
+        known = self._hosts
+        self.offer(hosts)
+        self.offer(known.values())
+
+    def like(self, instance_type: str, zone: str) -> tuple[OwnHost, ...]:
+        """Return the hosts on which a node of that type in that zone may be."""
+        return tuple(h for h in self._hosts.values() if (h.instance_type, h.zone) == (instance_type, zone))
+
+    def unheard(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Return those of these hosts, by name, that did not answer last: `list` does not say what is on them."""
+        with self._turn:
+            return tuple(sorted(set(hosts) & self._silent_since.keys()))
+
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
         there = self._survey(now)
         node = self._only(request, there)
@@ -103,7 +118,7 @@ class OwnMachines:
 
     def _claim(self, request: NodeRequest, there: Mapping[str, HostNode | None]) -> CloudNode:
         """Take the first free host and start the node. All control planes try hosts in the same order."""
-        like = [h for h in self._hosts.values() if (h.instance_type, h.zone) == (request.instance_type, request.zone)]
+        like = self.like(request.instance_type, request.zone)
         if not like:
             types = {host.instance_type for host in self._hosts.values()}
             hint = nearest_name(request.instance_type, types)
@@ -133,6 +148,11 @@ class OwnMachines:
             raise RetryLaterError(
                 f"host {host.name}: processes of {name} do not die; perhaps they wait for a disk", RETRY_S
             )
+
+
+def host_of(node: CloudNode) -> str:
+    """Return the name of the host that an own machine's node is on."""
+    return node.provider_id.partition("/")[0]
 
 
 def _order(request: NodeRequest, host: OwnHost) -> dict[str, object]:

@@ -1,7 +1,11 @@
 """Chats through a real gateway: the answer as it comes, who gave it, and what it cost."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from control.access.role import Role
+from control.api.routes import playground
+from control.api.routes.playground import ChatResponse
 from control.db.database import Database
 from control.fleet.answer_cost import answer_usd
 from control.fleet.live_instances import instance_views
@@ -118,3 +124,52 @@ def test_phases_cost_their_own_tokens(database: Database) -> None:
     decode = replace(view, work={"m/decode": 10.0}, usd_per_hour=7.2)
     assert answer_usd([prefill, decode], 500, 20) == pytest.approx(0.001 * 0.5 + 0.002 * 2)
     assert answer_usd([replace(view, work={})], 500, 20) == 0
+
+
+def test_no_more_chats_are_asked_of_a_gateway_than_may_be_open_and_what_ends_makes_room(
+    chatting: Api, world: World, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playground, "_chats", asyncio.Semaphore(1))
+    for _ in range(2):
+        assert chatting.post("/playground:chat", said("ab", model="nobody")).status_code == 409
+        assert chatting.post("/playground:chat", said("ab")).status_code == 200
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = replace(SETTINGS, gateways=(f"http://127.0.0.1:{silent.getsockname()[1]}",))
+        with TestClient(app_of(database, tmp_path / "silent", settings), raise_server_exceptions=False) as client:
+            api, first = Api(client, token_of(database, Role.VIEWER)), list[int]()
+            monkeypatch.setattr(playground, "_chats", asyncio.Semaphore(1))
+            waits = threading.Thread(
+                target=lambda: first.append(api.post("/playground:chat", said("ab")).status_code), daemon=True
+            )
+            waits.start()
+            asked, _ = silent.accept()
+            assert api.post("/playground:chat", said("ab")).status_code == 503
+            asked.close()
+            waits.join(30)
+            assert first == [503]
+            assert not playground._chats.locked()
+
+
+def test_a_chat_whose_client_is_gone_before_the_first_event_holds_nothing() -> None:
+    closed = []
+
+    async def events() -> AsyncIterator[bytes]:
+        yield b"data: 1"
+
+    async def scenario() -> None:
+        held = AsyncExitStack()
+        held.callback(closed.append, True)
+
+        async def receive() -> dict[str, str]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(_: object) -> None:
+            raise OSError("the client is gone")
+
+        scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+        with pytest.raises(Exception):  # noqa: B017, PT011
+            await ChatResponse(events(), held)(scope, receive, send)
+
+    asyncio.run(scenario())
+    assert closed == [True]

