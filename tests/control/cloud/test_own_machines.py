@@ -108,7 +108,7 @@ def test_a_node_has_its_secrets_and_no_file_or_argument_has_them(one: OwnHost, s
     assert process.environ()["MEDLEY_BOOTSTRAP_TOKEN"] == "token-of-the-node"  # noqa: S105
     assert "token-of-the-node" not in " ".join(process.cmdline())
     files = [path for path in server.home(one).rglob("*") if path.is_file()]
-    assert {path.name for path in files} == {"lock", "log", "record.json"}
+    assert {path.name for path in files} == {"lock", "log", "log.name", "record.json"}
     assert not any(b"token-of-the-node" in path.read_bytes() for path in files)
     assert all(path.stat().st_mode & 0o077 == 0 for path in files if path.name == "log")
 
