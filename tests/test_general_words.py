@@ -7,7 +7,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[1]
 AUTOREGRESSIVE = (
     *(f"agents/{part}/" for part in ("echo", "edges", "engines", "hand_off", "profile", "scheduler", "stage", "unit")),
-    *("agents/transfer/", "agents/vllm_engine/", "control/simulator/serving/", "control/timing/"),
+    *("agents/transfer/", "agents/vllm_engine/", "control/profiles/", "control/simulator/serving/", "control/timing/"),
     *(f"templates_lib/{part}/" for part in ("cost", "placement_solver", "sources", "throughput", "units")),
     "policies/shared_units/",
 )

@@ -67,8 +67,8 @@ class Measurement:
             f"at {quotation.usd_per_hour(offer):.2f} $/h each, for at most {limits.minutes:g} minutes, and up to "
             f"{END_MINUTES:g} more to end them: at most {quotation.most_usd:.2f} $ (--max-usd {limits.usd:g})."
             f"{instead}",
-            f"Measures steps of {self.model.id} in {self.model.dtype} under engine {self.engine}{cut}: prefill, "
-            f"decode, both in one step; what scheduler, workers and KV caches cost beside them{pair}.{trial}",
+            f"Measures steps of {self.model.id} in {self.model.dtype} under engine {self.engine}{cut}: prompts, "
+            f"further tokens, both in one step; what scheduler, workers and KV caches cost beside them{pair}.{trial}",
             "Stores the profile on this machine, and gives the nodes back whatever happens.",
         )
 

@@ -83,8 +83,8 @@ class EngineSupport:
     """Share of a GPU's memory for weights, KV cache and activations, as vLLM's `gpu_memory_utilization`; the rest is
     for the CUDA context, captured graphs, collective buffers and fragmentation."""
     ends_in_each_part: frozenset[str] = frozenset()
-    """Families of which every pipeline part of a node holds the token embeddings and the LM head, not those parts alone
-    that compute with them."""
+    """Families of which every part that a node cuts its layers into holds the token embeddings and the LM head, not
+    those parts alone that compute with them."""
     logit_bytes: float = 6.0
     """Bytes of one vocabulary entry of one sampled row: bf16 logits and their fp32 copy."""
 

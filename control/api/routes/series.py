@@ -27,6 +27,7 @@ from control.fleet.series import (
     with_architectures,
 )
 from policies.attainment import share_within
+from templates_lib.values.work import Phase
 
 router = api_router("series")
 MostSteps = Annotated[int, Query(ge=1, le=MAX_POINTS, description="Steps at most.")]
@@ -156,13 +157,18 @@ def _traffic(parts: Sequence[Counted], watched_s: Sequence[float]) -> TrafficOf:
     )
 
 
+def _besides(phase: Phase, promises: Iterable[KeptPromise]) -> list[KeptPromise]:
+    """Those of work classes of any other phase."""
+    return [each for each in promises if not each.work_class.endswith(f"/{phase}")]
+
+
 def _latencies(
     of: ServedModel, seen: Sequence[Sequence[SloSample]], promises: Iterable[KeptPromise]
 ) -> list[LatencyOf]:
     own = [each for each in promises if each.model == of.name]
     return [
-        _latency("ttft", of.slo.ttft_ms, of, seen, [p for p in own if not p.work_class.endswith("/decode")]),
-        _latency("tpot", of.slo.tpot_ms, of, seen, [p for p in own if not p.work_class.endswith("/prefill")]),
+        _latency("ttft", of.slo.ttft_ms, of, seen, _besides(Phase.DECODE, own)),
+        _latency("tpot", of.slo.tpot_ms, of, seen, _besides(Phase.PREFILL, own)),
     ]
 
 

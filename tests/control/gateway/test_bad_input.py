@@ -43,7 +43,7 @@ def test_unknown_models_and_urls_and_methods(world: World):
         unknown = http.post("/v1/completions", json={**PLAIN, "model": "ecco-1"})
         assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
         assert "Did you mean `echo-1`?" in unknown.json()["error"]["message"]
-        assert http.post("/v1/audio/speech", json=PLAIN).json()["error"]["code"] == "unknown_url"
+        assert http.post("/v1/audio/translations", json=PLAIN).json()["error"]["code"] == "unknown_url"
         wrong = http.get("/v1/completions")
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
         assert http.delete("/v1/models").status_code == 405

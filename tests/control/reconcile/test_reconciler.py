@@ -134,7 +134,7 @@ def test_a_market_that_comes_back_is_asked_for_more_as_soon_as_it_gives(place: P
     others = [NodeRequest(f"theirs-{i}", "local", "local", "cheap", Market.ON_DEMAND, {}, ("true",)) for i in range(6)]
     for request in others:
         place.cloud.create(request, place.now)
-    place.put(spec(rate=3.0))
+    place.put(spec(rate=3.4))
     plane = Plane(place)
     plane.until_settled(120)
     most = place.types().count("dear")
