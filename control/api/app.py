@@ -47,8 +47,10 @@ def create_app(
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
         services: Services = app.state.services
         sampler = SloSampler(database, settings.gateways, clock)
-        load = LoadSampler(database, clock)
-        tasks = [asyncio.create_task(each) for each in (pool.run(), _sweep(services), sampler.run(), load.run())]
+        works = [pool.run(), _sweep(services), sampler.run()]
+        if settings.samples_load:
+            works.append(LoadSampler(database, clock).run())
+        tasks = [asyncio.create_task(each) for each in works]
         try:
             yield
         finally:

@@ -29,6 +29,8 @@ class ApiSettings:
     """Followers of one process; more are answered with 503."""
     gateways: tuple[str, ...] = ()
     """URLs of gateways that are asked every minute how fast they answer; a name may lead to several."""
+    samples_load: bool = True
+    """Look at the load of instances every minute; without it, series have what other processes saw."""
     workers: int = 1
     """Solves of this process at a time, each in a process of its own with some 300 MB."""
     needs_isolation: bool = True

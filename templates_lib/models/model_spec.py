@@ -73,7 +73,7 @@ class ModelSpec:
     attended_tokens: int = 0
     """Sparse attention (DeepSeek-V3.2, GLM-5): a token attends to at most this many of the cached tokens; 0: to all."""
     ends_in_each_part: bool = False
-    """As held: all parts that a node cuts its layers into have the token embedding and the LM head (`EngineSupport`)."""
+    """As held: all parts that a node cuts its layers into have token embedding and LM head (`EngineSupport`)."""
     stored: StoredWeights | None = None
     """The checkpoint; None where nobody said it. Nothing is planned by it once the bytes above are those held."""
 

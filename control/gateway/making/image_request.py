@@ -30,7 +30,8 @@ class ImageBody(Struct, kw_only=True, forbid_unknown_fields=True):
     output_format: Literal["png", "jpeg", "webp"] | None = None
     """None: `png`."""
     seed: Annotated[int, Meta(ge=0, lt=1 << _SEED_BITS)] | None = None
-    """This, and what follows to `guidance_scale`, as in vLLM-Omni; of the first picture, the others count on."""
+    """This, and what follows to `guidance_scale`, as in vLLM-Omni; of the first picture, the others count on (behind
+    the largest: from 0)."""
     num_inference_steps: Annotated[int, Meta(ge=1, le=1000)] | None = None
     guidance_scale: Annotated[float, Meta(ge=0, le=100)] | None = None
     user: Annotated[str, Meta(max_length=512)] | None = None
@@ -50,7 +51,7 @@ def image_params(body: ImageBody) -> MadeParams:
     first = secrets.randbits(_SEED_BITS) if body.seed is None else body.seed
     steps = body.num_inference_steps or 0
     asked = tuple(
-        AskedPicture(body.prompt, width, height, first + number, steps, body.guidance_scale)
+        AskedPicture(body.prompt, width, height, (first + number) % (1 << _SEED_BITS), steps, body.guidance_scale)
         for number in range(body.n or 1)
     )
     return MadeParams(body.model, Modality.IMAGE, asked, body.service_tier)

@@ -254,7 +254,7 @@ def test_a_rented_node_measures_itself_and_is_given_back_and_without_a_gpu_it_is
     model = model_from_hf_config(saved.config.to_dict(), "tiny", "none")
     sold = [each for each in OFFERS if each.instance_type == "g6e.xlarge" and each.market is Market.ON_DEMAND]
     quotes = Quotes(tuple(sold), {each.node_config: node_config_from_id(each.node_config) for each in sold})
-    quotation = quote(quotes, Wanted("aws", "L40S:1", Market.ON_DEMAND), Limits(5.0, 10.0))
+    quotation = quote(quotes, Wanted("aws", "L40S:1", Market.ON_DEMAND), Limits(50.0, 120.0))
     asked = Measurement(quotation, in_fp32(model), "torch", f"path:{tmp_path / 'weights'}", "cpu")
     store = ProfileStore(tmp_path / "profiles")
     pace = Pace(lambda: datetime.now(UTC), time.sleep, lambda answer, seconds: void(wait([answer], seconds)), 1.0)

@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -149,12 +149,17 @@ class World:
 
     def wait_for(self, metric: str, value: float, timeout_s: float = 120.0) -> None:
         """Until the gateway's own metric has that value. An instance says its load a few times a second."""
+        self.wait_until(metric, lambda found: found == value, timeout_s)
+
+    def wait_until(self, metric: str, is_so: Callable[[float], bool], timeout_s: float = 120.0) -> None:
+        """Until the gateway's own metric has a value that is so."""
         end = time.monotonic() + timeout_s
         with self.http() as http:
             while time.monotonic() < end:
-                if self.metrics(http).get(metric) == value:
+                found = self.metrics(http).get(metric)
+                if found is not None and is_so(found):
                     return
-        raise AssertionError(f"{metric} is {self.metrics().get(metric)}, not {value}")
+        raise AssertionError(f"{metric} is {self.metrics().get(metric)}, not what is waited for")
 
     def metrics(self, http: httpx.Client | None = None) -> dict[str, float]:
         text = http.get("/metrics").text if http else httpx.get(f"{self.url}/metrics", timeout=120).text
