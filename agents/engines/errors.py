@@ -28,5 +28,9 @@ class BadBatchError(EngineError):
     """The step does not fit what the engine holds: wrong positions, counts, shapes or ids. The caller's bug."""
 
 
+class UnmadeAnswerError(EngineError):
+    """The engine does not get through one answer, and goes on with others: refuse that one, and drop it."""
+
+
 class RankLostError(EngineError):
     """A rank of a sharded stage is gone: close the engine and load it anew; its requests go on elsewhere."""

@@ -15,6 +15,7 @@ from agents.executor.making import MakerThread, Stepped
 from agents.executor.queue import Refusal
 from agents.executor.turns import TurnLimits, Turns
 from agents.gateways import Gateways
+from agents.messages.bounds import MAX_PIECE_BYTES
 from agents.messages.component_work import Made, Make
 from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, WorkDone
 from agents.messages.to_scheduler import Generate
@@ -134,6 +135,12 @@ class MakerServer:
             return  # nobody waits for it any more
         if stepped.refused:
             self._fail(key, Failure.UNSUPPORTED, stepped.refused)
+            return
+        if piece is not None and len(piece.data) > MAX_PIECE_BYTES:
+            # A gateway would take it for a broken message, and have another executor make the same again.
+            reason = f"a piece of the answer has {len(piece.data)} bytes, more than {MAX_PIECE_BYTES}: ask for less"
+            self._thread.forget(key)
+            self._fail(key, Failure.UNSUPPORTED, reason)
             return
         gateway, asked = self._answers[key]
         if piece is not None:

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from agents.engines.components.stepped import Piece, SteppedAnswer, SteppedEngine, SteppedFacts
-from agents.engines.errors import BadBatchError
+from agents.engines.errors import BadBatchError, UnmadeAnswerError
 from agents.executor.exchange import UnitKey
 from agents.messages.component_work import Make
 
@@ -63,7 +63,11 @@ class Makers:
                     refused.append(Stepped(key, is_done=True, refused=str(error)))
         keys = [key for key in asked if key in self._begun]
         answers = [self._begun[key] for key in keys]
-        pieces = self._engine.step(answers) if answers else []
+        try:
+            pieces = self._engine.step(answers) if answers else []
+        except UnmadeAnswerError as error:  # it is alone
+            self.forget(keys)
+            return [*refused, *(Stepped(key, is_done=True, refused=str(error)) for key in keys)]
         done = [answer.is_done for answer in answers]
         found = [Stepped(*each) for each in zip(keys, pieces, done, strict=True)]
         self.forget([each.key for each in found if each.is_done])

@@ -77,7 +77,7 @@ class Dispatcher:
         links = self._links.get
         about = links, self._note_loss, self._note_use, self._close_if_idle
         self._encoding = Encoding(preprocessor, self._ids, *about, metrics)
-        self.making = Making(self._ids, settings.resume_wait_s, self._model_of, *about)
+        self.making = Making(self._ids, settings.resume_wait_s, self._model_of, *about, settings.max_pieces_bytes)
         metrics.parked_calls.set_function(self._count_waiting)
 
     def update(self, published: Published, models: dict[str, ModelEntry]) -> None:

@@ -31,6 +31,9 @@ class GatewaySettings:
     are served takes in numbers of four bytes, and 256 at least."""
     max_bodies_bytes: int = 256 << 20
     """Of all bodies together, while they arrive and until they are tokens; of one account's half as much."""
+    max_pieces_bytes: int = 256 << 20
+    """Of all sound and pictures that are made and that clients have not taken; an answer that holds more than is free
+    ends."""
     max_header_bytes: int = 32 << 10
     max_connections: int = 8192
     header_timeout_s: float = 10.0

@@ -51,7 +51,8 @@ class SteppedEngine(Protocol):
         same, but for rounding, whatever else takes its steps, and whoever makes them again with the same engine.
 
         Raises BadBatchError, before anything is computed, for answers of others, those that are done, one that is there
-        twice, and more than `most_units`."""
+        twice, and more than `most_units`. Raises UnmadeAnswerError where the only answer of the step cannot be made,
+        which is done then."""
 
     def close(self) -> None:
         """Gives all memory back; the engine must not be used after."""

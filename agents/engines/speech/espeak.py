@@ -17,6 +17,11 @@ TIE = "^"
 _CLAUSE = re.compile(r"(.+?)([.!?,;:…]+(?=\s|$)|$)", re.DOTALL)
 """Text, and the marks that are spoken as a pause or tone behind it: not those within numbers."""
 
+_SWITCH = re.compile(r"\([a-z^]+(-[a-z^]+)*\)")
+"""What the library writes where it takes a word for one of another language: `(en)` before it, `(fr)` behind, tied."""
+_NAMES = {"en-gb": "en", "fr-fr": "fr"}
+"""Languages that the library finds by another name only."""
+
 
 class Espeak:
     """The library with one language. It has one for a process, so whoever asks last decides."""
@@ -56,7 +61,7 @@ class Espeak:
     def _choose(self) -> None:
         if Espeak._language != self._own:
             assert self._library is not None  # noqa: S101 - made with it
-            if self._library.espeak_SetVoiceByName(self._own.encode()):
+            if self._library.espeak_SetVoiceByName(_NAMES.get(self._own, self._own).encode()):
                 raise EngineError(f"eSpeak NG has no language {self._own!r}; `espeak-ng --voices` lists them")
             Espeak._language = self._own
 
@@ -76,4 +81,4 @@ class Espeak:
         place = ctypes.c_void_p(ctypes.addressof(buffer))
         while place.value:
             spoken = self._library.espeak_TextToPhonemes(ctypes.byref(place), _UTF8, _IPA | _TIED | ord(TIE) << 8)
-            yield (spoken or b"").decode().strip()
+            yield _SWITCH.sub("", (spoken or b"").decode()).strip()

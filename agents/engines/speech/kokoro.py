@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.engines.components.stepped import Asked, Piece, SteppedAnswer, SteppedFacts
-from agents.engines.errors import BadBatchError, EngineError, OutOfMemoryError
+from agents.engines.errors import BadBatchError, EngineError, OutOfMemoryError, UnmadeAnswerError
 from agents.engines.speech.espeak import Espeak
 from agents.engines.speech.phonemes import kokoro_phonemes
 from agents.engines.speech.sentences import cut, spoken_pieces
@@ -24,8 +24,9 @@ _MOST_TOKENS = 510
 """Of phonemes, of one run: positions of its text encoder, without those of begin and end."""
 _MOST_CHARACTERS = 300
 """Of a piece: more would exceed the tokens at once, as a rule."""
-_ROW_BYTES = 1 << 20
-"""Memory of a run for each token, as measured (`bench.speech`), rounded up."""
+_ROW_BYTES = 3 << 19
+"""Memory of a run for each token: as measured, a process that has spoken 510 tokens (30 s) with the int8 network of
+`bench.speech` has grown by 724 MiB over what it had with the weights, 1.42 MiB a token; rounded up."""
 _LOUDEST = 32_767
 
 
@@ -106,8 +107,12 @@ class KokoroEngine:
         voice = asked.voice or self.voices[0]
         if voice not in self._files.styles:
             raise BadBatchError(f"there is no voice {voice!r}; there are {', '.join(self.voices)}")
+        if "int" in self._speed.type and not asked.speed.is_integer():
+            raise BadBatchError(f"this model speaks at whole speeds only, such as 1 and 2, not {asked.speed:g}")
+        # Slow sound is long: it has no more bytes than a piece of a message may have.
+        most = int(_MOST_TOKENS * min(1.0, asked.speed))
         pieces = [
-            tokens for piece in spoken_pieces(asked.text, _MOST_CHARACTERS) for tokens in self._read(piece, voice)
+            tokens for piece in spoken_pieces(asked.text, _MOST_CHARACTERS) for tokens in self._read(piece, voice, most)
         ]
         if not pieces:
             raise BadBatchError("the text has nothing that can be spoken")
@@ -126,14 +131,15 @@ class KokoroEngine:
     def close(self) -> None:
         self._session = None
 
-    def _read(self, text: str, voice: str) -> list[list[int]]:
-        """Tokens of a piece; of more pieces, where numbers and the like make it too long. None for what is silent."""
+    def _read(self, text: str, voice: str, most: int) -> list[list[int]]:
+        """Tokens of a piece; of more pieces of at most `most` tokens, where numbers and the like make it too long. None
+        for what is silent."""
         language, symbols = self._files.languages[voice], self._files.symbols
         spoken = kokoro_phonemes(self._speakers[language].phonemes(text), language)
         tokens = [symbols[letter] for letter in spoken if letter in symbols]
-        if len(tokens) <= _MOST_TOKENS:
+        if len(tokens) <= most or len(text) == 1:
             return [tokens] if any(letter.isalpha() for letter in spoken) else []
-        return [each for part in cut(text, (len(text) + 1) // 2) for each in self._read(part, voice)]
+        return [each for part in cut(text, (len(text) + 1) // 2) for each in self._read(part, voice, most)]
 
     def _spoken(self, tokens: list[int], answer: _Speech) -> Piece:
         assert self._session is not None  # noqa: S101 - `step` has looked
@@ -144,7 +150,11 @@ class KokoroEngine:
             "style": styles[min(len(tokens), len(styles) - 1)][None],
             self._speed.name: speed,
         }
-        sound = np.ravel(self._session.run(None, given)[0])
+        try:
+            sound = np.ravel(self._session.run(None, given)[0])
+        except Exception as error:  # onnxruntime's own have no common base
+            answer.pieces.clear()
+            raise UnmadeAnswerError(f"onnxruntime does not get through a sentence of the text: {error}") from error
         return Piece(_pcm(sound), len(sound) / SAMPLES_PER_S, SAMPLES_PER_S)
 
 

@@ -51,8 +51,10 @@ def load_component(
     dtype: torch.dtype,
     device: torch.device,
     limits: Limits,
+    values_behind: Callable[[Read], int] = lambda _: 0,
 ) -> tuple[Read, ComponentFacts]:
-    """`readers`: (`model_type`, component of the model's graph) → what reads it.
+    """`readers`: (`model_type`, component of the model's graph) → what reads it. `values_behind`: counts the numbers
+    that a row takes behind the layers, once those have given theirs back.
 
     Raises UnsupportedModelError for an architecture or component not known, WeightsError for missing or damaged files,
     OutOfMemoryError where it does not fit."""
@@ -76,7 +78,7 @@ def load_component(
         raise OutOfMemoryError(f"{component} of {family} does not fit {device}: {error}") from error
     weight_bytes = sum(math.prod(checkpoint.shape(name)) for name in metered.reading.names) * dtype.itemsize
     # Itself, its sum, its norm, queries, keys, values, what they mix to; and the feed-forward block's width, twice.
-    row_bytes = dtype.itemsize * (7 * made.hidden_size + 2 * made.ffn_width)
+    row_bytes = dtype.itemsize * max(7 * made.hidden_size + 2 * made.ffn_width, values_behind(made))
     most_rows = limits.most_rows
     if limits.memory_bytes is not None and limits.takes_fewer:
         most_rows = max(1, min(most_rows, (limits.memory_bytes - weight_bytes) // row_bytes))

@@ -20,6 +20,7 @@ from agents.engines.torch_components.loading import Limits, load_component
 from agents.engines.torch_components.picture_decoder import PictureDecoder, read_picture_decoder
 from agents.engines.torch_components.picture_denoiser import PictureDenoiser, read_picture_denoiser
 from agents.engines.torch_engine.layer_reader import LayerReader
+from agents.messages.bounds import MAX_PIECE_BYTES
 from agents.messages.component_work import AskedPicture
 from agents.weights.checkpoint import Checkpoint
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
@@ -27,6 +28,8 @@ from templates_lib.models.config_fields import Fields, UnsupportedModelError
 FAMILY, COMPONENT = "word_pictures", "picture"
 _MOST_WORDS = 4096
 _WORD = re.compile(r"[^\W\d_]+")
+_MOST_PIXELS = MAX_PIECE_BYTES // 3
+"""Of a picture: a PNG of noise is as long as its colours, a byte each."""
 _MOST_ASKED = 64
 """Words of a request that are read."""
 
@@ -117,8 +120,14 @@ def load_word_pictures(
 ) -> "WordPicturesEngine":
     """Raises what `load_component` does."""
     readers = {(FAMILY, COMPONENT): read_word_pictures}
-    model, facts = load_component(checkpoint, COMPONENT, readers, dtype, device, limits)
+    model, facts = load_component(checkpoint, COMPONENT, readers, dtype, device, limits, _decoded_values)
     return WordPicturesEngine(SteppedFacts(**asdict(facts), is_heard=False), model)
+
+
+def _decoded_values(model: WordPictures) -> int:
+    """Count the numbers that decoding takes for each row of a batch: one picture at a time is decoded, of half as many
+    rows as a batch may have at most."""
+    return model.pixels**2 * model.decoder.values_per_pixel // 2
 
 
 class WordPicturesEngine:
@@ -138,6 +147,8 @@ class WordPicturesEngine:
         width, height = (side or model.side for side in (asked.width, asked.height))
         if width % model.pixels or height % model.pixels:
             raise BadBatchError(f"sides are multiples of {model.pixels} pixels, not {width}x{height}")
+        if width * height > _MOST_PIXELS:
+            raise BadBatchError(f"{width}x{height} has {width * height} pixels; a picture has up to {_MOST_PIXELS}")
         size = height // model.pixels, width // model.pixels
         channels = model.denoiser.from_latents.weight.shape[1]
         if 2 * size[0] * size[1] > self.facts.most_rows:

@@ -3,7 +3,8 @@
 Theory of operation: an answer has at most one attempt at a time, at the member that its route chooses, and is a stream
 of numbered pieces. Whatever ends an attempt before the last piece forgets it first, so that late messages of it meet
 nobody, and the next one goes on behind the pieces that are there. When no member can be had, the answer waits for one
-for as long as calls do.
+for as long as calls do. Pieces that clients have not taken are held in a budget of all answers; one that exceeds its
+share is given up.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from agents.messages.to_gateway import Failed, Failure
 from agents.messages.to_scheduler import Cancel
 from control.gateway.api_error import given_up, unavailable
 from control.gateway.instance_link import InstanceLink
+from control.gateway.making.coming_pieces import ComingPieces, PieceBudget
 from control.gateway.making.making_call import MakingCall
 from control.gateway.model_entry import ModelEntry
 from policies.routing_table import RoutedInstance
@@ -38,14 +40,16 @@ class Making:
         lost: Callable[[MakingCall, InstanceLink, str, str], None],
         used: Callable[[InstanceLink], None],
         freed: Callable[[InstanceLink], None],
+        most_bytes: int,
     ) -> None:
         """`ids`: of attempts. `wait_s`: how long an answer may wait for a member. `lost`: told answer, link, cause and
         reason when it has to go on elsewhere; it may end it. `used`, `freed`: told who was sent an answer to make, and
-        who has one less."""
+        who has one less. `most_bytes`: of pieces that clients have not taken, of all answers."""
         self._ids, self._wait_s, self._model_of, self._link_of = ids, wait_s, model_of, link_of
         self._lost, self._used, self._freed = lost, used, freed
         self._loop = asyncio.get_running_loop()
-        self._coming: dict[InstanceLink, dict[int, asyncio.Queue[Made | Failed]]] = {}
+        self._coming: dict[InstanceLink, dict[int, ComingPieces]] = {}
+        self._budget = PieceBudget(most_bytes)
         self._waiting: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
@@ -58,13 +62,16 @@ class Making:
 
     def heard(self, link: InstanceLink, message: Made | Failed) -> None:
         coming = self._coming.get(link, {}).get(message.attempt)
-        if coming is not None:
-            coming.put_nowait(message)
+        if coming is None or coming.is_over:
+            return
+        coming.put(message)
+        if coming.is_over:  # its executor need not go on, whenever the client reads again
+            self._cancel(link, message.attempt)
 
     def lose(self, link: InstanceLink, reason: str) -> None:
         """The link is lost, and what was under way there."""
         for attempt, coming in self._coming.get(link, {}).items():
-            coming.put_nowait(Failed(attempt, Failure.ENGINE, reason[:4096]))
+            coming.put(Failed(attempt, Failure.ENGINE, reason[:4096]))
 
     def wake(self) -> None:
         """A member may have room now."""
@@ -79,14 +86,14 @@ class Making:
             member, component = await self._member(call)
             failed = Failed(0, Failure.UNKNOWN_MODEL, "it is of a table that is gone")
             if (link := self._link_of(member.id)) is not None:
-                attempt, coming = next(self._ids), asyncio.Queue[Made | Failed]()
+                attempt, coming = next(self._ids), ComingPieces(self._budget)
                 self._coming.setdefault(link, {})[attempt] = coming
                 is_open = False
                 try:
                     link.send(self._task(call, attempt, component))
                     is_open = True
                     self._used(link)
-                    while isinstance(message := await coming.get(), Made):
+                    while isinstance(message := await coming.take(), Made):
                         if message.number != call.sent:
                             failed = Failed(attempt, Failure.ENGINE, "pieces of its answer are missing")
                             break
@@ -99,7 +106,10 @@ class Making:
                         if message.is_last:
                             return
                     else:
-                        failed, is_open = message, False
+                        is_open = False
+                        if message is None:
+                            raise unavailable("The gateway has no memory for more sound: read it as it comes")
+                        failed = message
                 except ChannelError as error:
                     failed = Failed(attempt, Failure.ENGINE, str(error)[:4096])
                 finally:
@@ -145,10 +155,14 @@ class Making:
 
     def _forget(self, link: InstanceLink, attempt: int, *, is_open: bool) -> None:
         coming = self._coming.get(link, {})
-        coming.pop(attempt, None)
+        if (pieces := coming.pop(attempt, None)) is not None:
+            pieces.close()
         if not coming:
             self._coming.pop(link, None)
         if is_open:
-            with suppress(ChannelError):  # it cannot be told, and gives up in time
-                link.send(Cancel(attempt))
+            self._cancel(link, attempt)
         self._freed(link)
+
+    def _cancel(self, link: InstanceLink, attempt: int) -> None:
+        with suppress(ChannelError):  # it cannot be told, and gives up in time
+            link.send(Cancel(attempt))

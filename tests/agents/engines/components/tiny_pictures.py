@@ -62,10 +62,10 @@ def random_tensors(config: dict[str, Any], seed: int = 3) -> dict[str, torch.Ten
     return made
 
 
-def save_pictures(folder: Path) -> Path:
+def save_pictures(folder: Path, config: dict[str, Any] = CONFIG) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    width = CONFIG["transformer"]["joint_attention_dim"]
+    width = config["transformer"]["joint_attention_dim"]
     words = torch.randn(len(WORDS) + 1, width, generator=torch.Generator().manual_seed(1))
-    save_file({**random_tensors(CONFIG), "words.weight": words}, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    save_file({**random_tensors(config), "words.weight": words}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
     return folder
