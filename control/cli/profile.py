@@ -56,10 +56,10 @@ def run(
     """Measure step times through the engine, and print how far the fit is off.
 
     With -f alone those of this machine's nodes. With --cloud and --config a node is rented as launches rent theirs: it
-    measures prompts, further tokens and both in one step (over all its GPUs, cut by heads), what scheduler and workers cost,
-    and what a byte of KV cache costs; with --pair also hops of activations and KV caches between two nodes. What it
-    may cost is said and asked before; whatever happens, what was rented is given back. `medley profile rented` lists
-    what is rented, `medley profile end` gives back what a run has left that was killed.
+    measures prompts, further tokens and both in one step (over all its GPUs, cut by heads), what scheduler and workers
+    cost, and what a byte of KV cache costs; with --pair also hops of activations and KV caches between two nodes. What
+    it may cost is said and asked before; whatever happens, what was rented is given back. `medley profile rented`
+    lists what is rented, `medley profile end` gives back what a run has left that was killed.
     """
     if cloud is None and config is None:
         _measure_local(file, again, output)
