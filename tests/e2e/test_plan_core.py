@@ -148,7 +148,7 @@ def test_an_interrupted_build_resumes(medley: Run, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
     assert all(line.startswith("built ") for line in first)
-    assert process.returncode == 130
+    assert process.returncode == 130, rest
     assert "run the same command again to go on" in rest
     assert "Traceback" not in rest
     again = medley("templates", "build", "-f", CORE, "-o", "json", MEDLEY_HOME=str(home))
