@@ -1,13 +1,21 @@
 """Fleets that are made and changed in the browser, with what they would cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import yaml
+from playwright.sync_api import Browser
+from sqlalchemy.engine import URL
 
+from bench.api_process import serving
 from bench.console_world.specs import IDLE
+from bench.console_world.world import fill_console_world
 from control.access.role import Role
-from tests.web.conftest import Console
+from control.db.database import open_database
+from tests.conftest import fresh_database
+from tests.web.conftest import SMALL, Console
 from tests.web.watched import Watched
 
 pytestmark = pytest.mark.needs("chromium")
@@ -30,9 +38,20 @@ def test_a_mode_is_changed_and_said_what_it_means(look: Look, console: Console) 
     watched.complaints[:] = [each for each in watched.complaints if "422" not in each and "409" not in each]
 
 
+@pytest.fixture
+def console_that_plans(server_url: URL, short_tmp: Path) -> Iterator[Console]:
+    """Previews are plans, which workers make."""
+    with fresh_database(server_url) as url, open_database(url) as database:
+        world = fill_console_world(database, short_tmp, datetime.now(UTC), SMALL)
+        with serving(url, short_tmp, workers=1) as (_, base):
+            yield Console(base, database, world)
+
+
 @pytest.mark.slow
-def test_a_fleet_is_written_priced_created_and_changed(look: Look, console: Console) -> None:
-    watched = look("/specs?new=1&name=written&rate=3", Role.OPERATOR)
+def test_a_fleet_is_written_priced_created_and_changed(browser: Browser, console_that_plans: Console) -> None:
+    console = console_that_plans
+    watched = Watched.open(browser, console.url, console.world.tokens[Role.OPERATOR])
+    watched.go("/specs?new=1&name=written&rate=3")
     page = watched.page
     text = page.get_by_label(TEXT)
     begun = text.input_value()
@@ -70,3 +89,4 @@ def test_a_fleet_is_written_priced_created_and_changed(look: Look, console: Cons
     page.get_by_role("dialog").get_by_role("button", name="End the fleet").click()
     page.get_by_role("link", name="written", exact=True).wait_for(state="detached")
     assert watched.page.evaluate("document.documentElement.scrollWidth") <= 1280
+    watched.close()

@@ -45,7 +45,7 @@ export function RegionMap({ cells, measure, chosen, choose }: RegionMapProps) {
           );
         })}
       </div>
-      {others.length > 0 && <p className="muted">Not on the map, as their clouds do not say where they are: {others.join(", ")}.</p>}
+      {others.length > 0 && <p className="muted off-map">Not on the map, as their clouds do not say where they are: {others.join(", ")}.</p>}
     </div>
   );
 }

@@ -11,13 +11,14 @@ import { Segments } from "@/components/Segments";
 export function RangePicker({ range, say }: { range: Range; say: Say }) {
   const [asks, setAsks] = useState(false);
   const preset = "hours" in range ? (RANGES.find(({ hours }) => hours === range.hours)?.value ?? "") : "";
+  const shown = "since" in range ? `${near(new Date(range.since))} – ${near(new Date(range.until))}` : "Between…";
   return (
     <>
       <div className="segments-box">
         <Segments label="Time range" value={preset} onChange={(next) => say({ range: next, since: "", until: "" })} options={RANGES} />
       </div>
-      <Button onClick={() => setAsks(true)} aria-label="Another time range">
-        {"since" in range ? `${near(new Date(range.since))} – ${near(new Date(range.until))}` : "Between…"}
+      <Button onClick={() => setAsks(true)} aria-label={`${shown}: another time range`}>
+        {shown}
       </Button>
       {asks && <Between range={range} onClose={() => setAsks(false)} onSaid={(since, until) => say({ range: "", since, until })} />}
     </>
