@@ -1,12 +1,13 @@
 """vLLM on a GPU as nodes run it: whole models, and KV caches that one instance hands over to another.
 
-    python -m bench.gpu_vllm [--device cuda] [--layers 32] [--parts whole,handed-over,times]
+    python -m bench.gpu_vllm [--device cuda] [--layers 32] [--parts whole,handed-over,times,floor]
 
 The node's own program (`agents.vllm_engine`), in vLLM's environment (`MEDLEY_VLLM_PYTHON`, else this one): a tiny model
 gives the tokens of transformers, whole, and with prefill in one instance and decode in another behind a gateway; both
 instances are on one card. Then a Llama of 8 billion parameters with random weights in bf16 answers, and what a client
-sees is timed: the first token of prompts, and the time between tokens of 1, 16 and 64 requests. Exit status 69: vLLM is
-not installed, or finds no GPU. `--device cpu` tries all of it, with a tiny model's times.
+sees is timed: the first token of prompts, and the time between tokens of 1, 16 and 64 requests. Last come layers so
+thin that their weights take no time to read: what a layer and a step take for being there. Exit status 69: vLLM is not
+installed, or finds no GPU. `--device cpu` tries all of it, with tiny models' times.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -34,7 +36,7 @@ from tests.agents.stage.instances import Gateway, play
 from tests.agents.stage.questions import asked
 from tests.agents.vllm_engine.nodes import VllmNode
 
-PARTS = ("whole", "handed-over", "times")
+PARTS = ("whole", "handed-over", "times", "floor")
 HEAD_DIM = 32
 """The least that vLLM's attention takes."""
 CONTEXT, TOKENS = 256, 12
@@ -55,6 +57,16 @@ class Timed:
 
 EIGHT_BILLION = Timed("llama 3 8b", SHAPE["vocab_size"], TIMED_CONTEXT, (512, 2048), "bfloat16")
 TINY = Timed("tiny llama", VOCABULARY, CONTEXT, (64,), "float32")
+THIN = SHAPE | {
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 1024,
+}
+"""Layers of 5 MB in bf16: two microseconds of an H100's memory."""
+THIN_LAYERS = (8, 40)
 
 
 class CannotRunError(Exception):
@@ -134,7 +146,7 @@ def times(python: Path, timed: Timed, layers: int) -> bool:
         if timed is TINY:
             save_model("llama", checkpoint, head_dim=HEAD_DIM)
         else:
-            save_random(checkpoint, layers)
+            save_random(checkpoint, layers, SHAPE)
         start, wrong = time.perf_counter(), []
 
         async def scenario(gateway: Gateway) -> None:
@@ -157,6 +169,33 @@ def times(python: Path, timed: Timed, layers: int) -> bool:
     return _said("times", wrong)
 
 
+def floor(python: Path, device: str) -> bool:
+    """Print what steps of one request take by number of thin layers, and a layer's share. False where requests fail."""
+    wrong: list[str] = []
+    token_s: dict[int, float] = {}
+    timed = Timed("thin", THIN["vocab_size"], TIMED_CONTEXT, (512,), "bfloat16" if device == "cuda" else "float32")
+    for layers in THIN_LAYERS:
+        with TemporaryDirectory() as place:
+            save_random(Path(place) / "model", layers, THIN)
+
+            async def scenario(gateway: Gateway, layers: int = layers) -> None:
+                found = []
+                for attempt in range(5):
+                    one = await seconds_of(gateway, 2 * attempt, 1, 512, 1, timed.vocabulary)
+                    many = await seconds_of(gateway, 2 * attempt + 1, 1, 512, 1 + 256, timed.vocabulary)
+                    found.append((many - one) / 256)
+                token_s[layers] = statistics.median(found[1:])
+                print(f"{layers} thin layers: {1e6 * token_s[layers]:.0f} us a token", flush=True)
+                wrong.extend(str(end) for end in gateway.ends().values() if not isinstance(end, Finished))
+
+            with node(Path(place), Path(place) / "model", timed, python) as made:
+                play(made, scenario)
+    few, many = THIN_LAYERS
+    layer_s = (token_s[many] - token_s[few]) / (many - few)
+    print(f"a layer: {1e6 * layer_s:.1f} us; a step without layers: {1e6 * (token_s[few] - few * layer_s):.0f} us")
+    return _said("floor", wrong)
+
+
 async def seconds_of(gateway: Gateway, first: int, batch: int, prompt: int, tokens: int, vocabulary: int) -> float:
     """Seconds until all of a batch have ended; no two prompts begin alike."""
     draw = torch.Generator().manual_seed(first)
@@ -176,12 +215,12 @@ def node(folder: Path, checkpoint: Path, timed: Timed, python: Path) -> VllmNode
     )
 
 
-def save_random(folder: Path, layers: int) -> None:
-    """Save a Llama of this many layers of 8 billion parameters' shape, with random weights."""
+def save_random(folder: Path, layers: int, shape: dict[str, Any]) -> None:
+    """Save a Llama of this many layers of this shape, with random weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = LlamaForCausalLM._from_config(LlamaConfig(num_hidden_layers=layers, **SHAPE), dtype=torch.bfloat16)
+        model = LlamaForCausalLM._from_config(LlamaConfig(num_hidden_layers=layers, **shape), dtype=torch.bfloat16)
     model.save_pretrained(folder)
 
 
@@ -213,6 +252,7 @@ def main() -> int:
         "whole": lambda: whole(python),
         "handed-over": lambda: handed_over(python),
         "times": lambda: times(python, timed, arguments.layers),
+        "floor": lambda: floor(python, arguments.device),
     }
     found = [does[part]() for part in PARTS if part in arguments.parts.split(",")]  # all, also behind one that fails
     return 0 if all(found) else 1

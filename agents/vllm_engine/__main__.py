@@ -33,6 +33,7 @@ from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_USE_V2_MODEL_RUNNER": "0",  # the one whose logits processors we implement
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",  # it is compiled at its first use, for minutes, and nodes may have no compiler
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # this process has threads, which a fork would not
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else each worker on a CPU wants a NUMA node of its own
 }

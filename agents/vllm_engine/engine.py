@@ -77,6 +77,8 @@ class VllmEngine:
             block_size=block_tokens,
             num_gpu_blocks_override=kv_blocks + 1,  # vLLM keeps one for itself
             kv_cache_memory_bytes=1,  # given, so that vLLM does not measure; the number of blocks is what counts
+            # vLLM asks that this share of a GPU be free, though the number of blocks is given: instances share cards
+            gpu_memory_utilization=0.92 if current_platform.is_cpu() else 0.01,
             max_num_seqs=node.batch_cap * split.parts,  # each part works on a batch, and this counts all of them
             max_num_batched_tokens=node.chunk_tokens + node.batch_cap,
             max_logprobs=MAX_TOP_LOGPROBS,
