@@ -34,7 +34,7 @@ from control.gateway.multipart import form_parts
 from control.gateway.parsed_chat_reply import chat_reply
 from control.gateway.response_body import ResponseBody
 from control.gateway.response_reply import ResponseReply
-from control.gateway.response_request import params_of
+from control.gateway.response_request import in_own_words, params_of
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tasks.apps import Apps
@@ -179,10 +179,13 @@ class GatewayApp:
 
     async def _respond(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), ResponseBody)
-        params = params_of(body)
-        (asked,) = params.prompts
-        tools = asked.tools if isinstance(asked, Conversation) else None
-        await self._generation.serve(params, exchange, partial(ResponseReply, body, tools))
+        try:
+            params = params_of(body)
+            (asked,) = params.prompts
+            tools = asked.tools if isinstance(asked, Conversation) else None
+            await self._generation.serve(params, exchange, partial(ResponseReply, body, tools))
+        except ApiError as error:
+            raise in_own_words(error) from None
 
     async def _embed(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), EmbeddingBody)

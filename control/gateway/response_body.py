@@ -20,6 +20,11 @@ class ItemPart(Struct):
 
     type: _Name
     text: str | None = None
+    image_url: str | None = None
+    """URL of an `input_image`."""
+    file_id: _Name | None = None
+    """Read to say that there are no files here."""
+    detail: Literal["auto", "low", "high"] | None = None
 
 
 class InputItem(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from control.gateway.bodies import (
     CalledFunction,
     ChatBody,
     ContentPart,
+    ImageUrl,
     Message,
     NamedFunction,
     NamedTool,
@@ -18,12 +19,13 @@ from control.gateway.bodies import (
     ToolFunction,
 )
 from control.gateway.chat_request import chat_params
-from control.gateway.generation_params import GenerationParams
+from control.gateway.generation_params import Conversation, GenerationParams
 from control.gateway.response_body import InputItem, ItemPart, NamedResponseTool, ResponseBody, ResponseTool
 
 LOGPROBS = "message.output_text.logprobs"
 _INCLUDED = (LOGPROBS, "reasoning.encrypted_content")
 """What an answer may be asked to have more: reasoning comes as text, which needs no encryption to be sent back."""
+_IMAGE = "input_image"
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _PARAMS = {"messages": "input", "response_format": "text.format", "max_completion_tokens": "max_output_tokens"}
 """Parameter of a chat → what a response calls it."""
@@ -36,25 +38,38 @@ _STATELESS = "nothing is kept here: send the conversation so far as `input`"
 
 
 def params_of(body: ResponseBody) -> GenerationParams:
-    """Return what is to be generated for a response. Raises ApiError in the words of its request."""
-    try:
-        return replace(chat_params(chat_of(body)), with_usage=True)
-    except ApiError as error:
-        error.param = _PARAMS.get(error.param or "", error.param)
-        for theirs, ours in _WORDS:
-            error.message = theirs.sub(ours, error.message)
-        raise
+    """Return what is to be generated for a response. Raises ApiError."""
+    places: list[str] = []
+    params = chat_params(chat_of(body, places))
+    (asked,) = params.prompts
+    if isinstance(asked, Conversation):
+        asked = _named_as_sent(asked, places)
+    return replace(params, prompts=(asked,), with_usage=True)
 
 
-def chat_of(body: ResponseBody) -> ChatBody:
-    """Return the body of the chat whose answer is the response's. Raises ApiError for what no chat could say, or what
-    needs an answer to be kept."""
+def in_own_words(error: ApiError) -> ApiError:
+    """Return the error of a chat as one of the response that asked it."""
+    error.param = _PARAMS.get(error.param or "", error.param)
+    for theirs, ours in _WORDS:
+        error.message = theirs.sub(ours, error.message)
+    return error
+
+
+def _named_as_sent(asked: Conversation, places: Sequence[str]) -> Conversation:
+    """The conversation, with its pictures named by the items that they came in: several may be one message."""
+    media = tuple(replace(part, where=where) for part, where in zip(asked.media, places, strict=True))
+    return replace(asked, media=media)
+
+
+def chat_of(body: ResponseBody, places: list[str]) -> ChatBody:
+    """Return the body of the chat whose answer is the response's, and add to `places` where its pictures are. Raises
+    ApiError for what no chat could say, or what needs an answer to be kept."""
     _check(body)
     messages = [Message(role="system", content=body.instructions)] if body.instructions else []
     if isinstance(body.input, str):
         messages.append(Message(role="user", content=body.input))
     else:
-        messages += _messages(body.input)
+        messages += _messages(body.input, places)
     if not messages:
         raise bad_request("`input` is empty", "input")
     choice = body.tool_choice
@@ -136,11 +151,11 @@ def _named(choice: NamedResponseTool) -> NamedTool:
     return NamedTool("function", NamedFunction(choice.name))
 
 
-def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
+def _messages(items: Sequence[InputItem], places: list[str]) -> Iterator[Message]:
     """Yield the messages of a chat: reasoning, text and calls that follow each other are one answer."""
     answer: Message | None = None
     for number, item in enumerate(items):
-        part = _message(item, f"input[{number}]")
+        part = _message(item, f"input[{number}]", places)
         if part.role != "assistant":
             if answer is not None:
                 yield answer
@@ -165,12 +180,12 @@ def _goes_on(answer: Message, part: Message) -> bool:
     return part.content is None or (answer.content is None and not answer.tool_calls)
 
 
-def _message(item: InputItem, where: str) -> Message:
+def _message(item: InputItem, where: str, places: list[str]) -> Message:
     match item.type:
         case "message":
             if item.role is None or item.content is None:
                 raise bad_request(f"`{where}`: a message has a `role` and `content`", "input")
-            return Message(role=item.role, content=_content(item.content, where))
+            return Message(role=item.role, content=_content(item.content, f"{where}.content", places))
         case "function_call":
             if item.call_id is None or item.name is None:
                 raise bad_request(f"`{where}`: a call has a `call_id` and a `name`", "input")
@@ -179,7 +194,8 @@ def _message(item: InputItem, where: str) -> Message:
         case "function_call_output":
             if item.call_id is None or item.output is None:
                 raise bad_request(f"`{where}`: what a call gave has its `call_id` and `output`", "input")
-            return Message(role="tool", content=_content(item.output, where), tool_call_id=item.call_id)
+            content = _content(item.output, f"{where}.output", places)
+            return Message(role="tool", content=content, tool_call_id=item.call_id)
         case "reasoning":
             parts = item.content or item.summary or ""
             return Message(role="assistant", reasoning=parts if isinstance(parts, str) else _joined(parts, where))
@@ -189,12 +205,31 @@ def _message(item: InputItem, where: str) -> Message:
             raise unsupported("input", f"`{where}` is of type `{other}`; messages, functions and reasoning are")
 
 
-def _content(content: str | list[ItemPart], where: str) -> str | list[ContentPart]:
-    return content if isinstance(content, str) else [ContentPart("text", _joined(content, where))]
+def _content(content: str | list[ItemPart], where: str, places: list[str]) -> str | list[ContentPart]:
+    """Return the content of a chat's message, and add to `places` where its pictures are. Raises ApiError."""
+    if isinstance(content, str):
+        return content
+    parts: list[ContentPart] = []
+    for number, part in enumerate(content):
+        if part.type == _IMAGE:
+            places.append(f"{where}[{number}]")
+            parts.append(_picture(part, places[-1]))
+        else:
+            parts.append(ContentPart("text", _text(part, where)))
+    return parts
+
+
+def _picture(part: ItemPart, where: str) -> ContentPart:
+    if part.image_url is None:
+        raise unsupported("input", f"`{where}`: no files are kept here; send a `data:` or `https:` URL as `image_url`")
+    return ContentPart("image_url", image_url=ImageUrl(part.image_url, part.detail))
 
 
 def _joined(parts: Sequence[ItemPart], where: str) -> str:
-    for part in parts:
-        if part.type not in _TEXTS or part.text is None:
-            raise unsupported("input", f"`{where}` has a part of type `{part.type}`; only text is")
-    return "".join(part.text or "" for part in parts)
+    return "".join(_text(part, where) for part in parts)
+
+
+def _text(part: ItemPart, where: str) -> str:
+    if part.type not in _TEXTS or part.text is None:
+        raise unsupported("input", f"`{where}` has a part of type `{part.type}`; text and `{_IMAGE}` are")
+    return part.text

@@ -48,6 +48,19 @@ def test_pictures_are_encoded_apart_and_their_rows_stand_in_the_prompt(world: Ap
     assert body["usage"]["prompt_tokens"] == 2 * (1 + 6 + 1) + len("what is it?")
 
 
+def test_pictures_of_responses_are_those_of_chats(world: AppWorld) -> None:
+    world.serve()
+    pictures = [{"type": "input_image", "image_url": image(seed)["image_url"]["url"]} for seed in (1, 2)]
+    content = [*pictures, {"type": "input_text", "text": "what is it?"}]
+    body = {"model": APP, "input": [{"role": "user", "content": content}], "max_output_tokens": 40}
+    with world.http() as http:
+        answer = http.post("/v1/responses", json=body)
+    assert answer.status_code == 200, answer.text + world.gateway_log
+    (message,) = answer.json()["output"]
+    assert message["content"][0]["text"] == expected("what is it?", 2, 40)
+    assert answer.json()["usage"]["input_tokens"] == 2 * (1 + 6 + 1) + len("what is it?")
+
+
 def test_text_alone_takes_its_own_path_and_streams(world: AppWorld) -> None:
     world.serve()
     with world.http() as http:

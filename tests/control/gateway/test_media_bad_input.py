@@ -111,6 +111,33 @@ def test_what_is_wrong_has_its_status_and_code(world: World, row: str) -> None:
     assert not [what for what in ("iVBOR", "/etc/passwd", "Traceback") if what in world.gateway_log]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "over 40 Mpixel by its header",
+        "damaged",
+        "bmp",
+        "more images than the model takes",
+        "tokens beyond the context",
+        "url of an address that is not public",
+        "nothing wrong with the image",
+    ],
+)
+def test_pictures_of_responses_have_the_bounds_of_chats(world: World, row: str) -> None:
+    parts, status, code = ROWS[row]
+    pictures = [{"type": "input_image", "image_url": part["image_url"]["url"]} for part in parts]
+    asked = [{"role": "user", "content": [{"type": "input_text", "text": "what is it?"}, *pictures]}]
+    with world.http() as client:
+        answer = client.post("/v1/responses", json={"model": MODEL, "input": asked})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (status, code)
+    if status == 400:
+        assert error["param"] == "input"
+        assert "messages" not in error["message"]
+    if status == 400 and not code.startswith(("too_many_images", "context")):
+        assert "input[0].content[1]" in error["message"]
+
+
 def test_a_body_over_fifty_mebibytes_is_refused_unread(world: World) -> None:
     connection = http.client.HTTPConnection(world.url.removeprefix("http://"), timeout=120)
     try:

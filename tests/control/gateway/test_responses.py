@@ -11,12 +11,11 @@ from openai.types.responses import Response
 from control.gateway.answer_formats.harmony import Harmony
 from control.gateway.api_error import ApiError
 from control.gateway.bodies import read_body
-from control.gateway.chat_request import chat_params
 from control.gateway.chat_template import ChatTemplate
 from control.gateway.generation_params import Conversation
 from control.gateway.response_body import ResponseBody
 from control.gateway.response_items import ResponseItems
-from control.gateway.response_request import chat_of, params_of
+from control.gateway.response_request import in_own_words, params_of
 from tests.control.gateway.test_answer_formats import HARMONY
 from tests.control.gateway.test_tools import CALL, OTHER, TEMPLATE
 from tests.control.gateway.world import MODEL, World, world_of
@@ -145,7 +144,7 @@ TOLD = "<Be brief>u:What is the weather?;(hm)a:I look.!weatherc1!clockc2;t:rain=
 
 def test_items_are_the_messages_of_a_chat() -> None:
     asked = {"model": MODEL, "input": CONVERSATION, "instructions": "Be brief"}
-    (prompt,) = chat_params(chat_of(read_body(json.dumps(asked).encode(), ResponseBody))).prompts
+    (prompt,) = params_of(read_body(json.dumps(asked).encode(), ResponseBody)).prompts
     assert isinstance(prompt, Conversation)
     assert ChatTemplate(SHOWN).render(prompt.messages) == TOLD
 
@@ -177,6 +176,19 @@ def test_reasoning_is_an_item_of_its_own() -> None:
     assert opened == closed == [0, 1, 2]
 
 
+def test_pictures_are_named_by_the_items_that_they_came_in() -> None:
+    picture = {"type": "input_image", "image_url": "data:,", "detail": "high"}
+    seen = {"type": "function_call_output", "call_id": "c1", "output": [picture]}
+    both = {"role": "user", "content": [{"type": "input_text", "text": "these"}, picture, picture]}
+    call = CONVERSATION[3]
+    asked = {"model": MODEL, "input": [call, call | {"content": [picture]}, seen, both]}
+    (prompt,) = params_of(read_body(json.dumps(asked).encode(), ResponseBody)).prompts
+    assert isinstance(prompt, Conversation)
+    assert [each.where for each in prompt.media] == ["input[2].output[0]", "input[3].content[1]", "input[3].content[2]"]
+    kinds = [[part["type"] for part in message["content"]] for message in prompt.messages[1:]]
+    assert kinds == [["image"], ["text", "image", "image"]]
+
+
 @pytest.mark.parametrize(
     ("options", "param", "unsaid"),
     [
@@ -192,9 +204,10 @@ def test_what_is_wrong_is_named_as_the_client_named_it(options: dict[str, Any], 
     body = {"model": "m", "input": "hi"} | options
     with pytest.raises(ApiError) as refused:
         params_of(read_body(json.dumps(body).encode(), ResponseBody))
-    assert refused.value.param == param
-    assert param in refused.value.message or "input" in refused.value.message
-    assert unsaid not in refused.value.message
+    said = in_own_words(refused.value)
+    assert said.param == param
+    assert param in said.message or "input" in said.message
+    assert unsaid not in said.message
 
 
 @pytest.mark.parametrize(
@@ -208,6 +221,8 @@ def test_what_is_wrong_is_named_as_the_client_named_it(options: dict[str, Any], 
         ({"input": []}, "input"),
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "file-1"}]}]}, "input"),
+        ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]}, "input"),
         ({"tools": [{"type": "web_search"}]}, "tools"),
         ({"include": ["web_search_call.results"]}, "include"),
         ({"tool_choice": "required"}, "tool_choice"),
