@@ -120,6 +120,13 @@ class InputAudio(Struct):
     format: _Name
 
 
+class SpokenAs(Struct):
+    """How an answer is to be spoken."""
+
+    voice: _Name | dict[str, Any]
+    format: Literal["wav", "aac", "mp3", "flac", "opus", "pcm16"]
+
+
 class ContentPart(Struct):
     """Has the field that its type names."""
 
@@ -192,7 +199,9 @@ class ChatBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
     parallel_tool_calls: bool | None = None
     functions: list[Any] | None = None
     function_call: Any = None
-    modalities: list[str] | None = None
+    modalities: Annotated[list[_Name], Meta(max_length=16)] | None = None
+    """What the answer is of: text, or also a sound or picture; None: text."""
+    audio: SpokenAs | None = None
     store: bool | None = None
     chat_template_kwargs: TemplateArguments | None = None
     """Names that the model's template knows, such as `enable_thinking`."""

@@ -20,6 +20,7 @@ from control.gateway.generation_params import (
     stops_of,
 )
 from control.gateway.media.part import MediaPart, check_count, media_part
+from templates_lib.graphs.component import Modality
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 
@@ -34,8 +35,6 @@ def chat_params(body: ChatBody) -> GenerationParams:
         raise bad_request(f"`{STRUCTURED}` and `response_format` each say a form; send one", STRUCTURED)
     grammar = grammar or structured_grammar(body.structured_outputs)
     check_form(body, is_held=bool(grammar or (tools and tools.must_call)))
-    if body.modalities not in (None, ["text"]):
-        raise unsupported("modalities", 'only ["text"] is')
     if body.top_logprobs is not None and not body.logprobs:
         raise bad_request("`top_logprobs` needs `logprobs: true`", "top_logprobs")
     return GenerationParams(
@@ -52,6 +51,7 @@ def chat_params(body: ChatBody) -> GenerationParams:
         service_tier=body.service_tier,
         cache_salt=body.cache_salt or "",
         form_param="response_format" if body.structured_outputs is None else STRUCTURED,
+        answer=_answer(body),
     )
 
 
@@ -79,6 +79,20 @@ def tools_of(tools: Sequence[Tool] | None, *, is_parallel: bool = True) -> Tools
     shown = [msgspec.structs.replace(tool.function, strict=None) for tool in tools]
     definitions = ({"type": "function", "function": msgspec.to_builtins(function)} for function in shown)
     return Tools(tuple(definitions), is_parallel)
+
+
+def _answer(body: ChatBody) -> Modality:
+    """Return what the answer is of; a sound or picture comes with its text. Raises ApiError."""
+    asked = set(body.modalities or (Modality.TEXT,))
+    known = [each for each in Modality if each in asked]
+    if len(known) < len(asked):
+        raise bad_request(f"`modalities` are of {', '.join(Modality)}", "modalities")
+    beside = [each for each in known if each is not Modality.TEXT]
+    if len(beside) > 1:
+        raise bad_request(f"`modalities`: one of {' and '.join(beside)} at a time, beside text", "modalities")
+    if body.audio is not None and Modality.AUDIO not in beside:
+        raise bad_request('`audio` says how an answer is spoken: it needs `modalities: ["text", "audio"]`', "audio")
+    return beside[0] if beside else Modality.TEXT
 
 
 def _chosen_tools(body: ChatBody) -> Tools | None:

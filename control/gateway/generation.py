@@ -136,7 +136,7 @@ class Generation:
         opened: Callable[[AnyReply, HttpExchange], EventStream | None],
     ) -> None:
         started_s, name = time.monotonic(), params.model
-        params, of_app = self._apps.resolve(params)
+        params, of_app = self._apps.resolve(params, self._dispatcher.models)
         media = await self._intake.read(params, self._dispatcher.models, exchange.body)
         wanted = await wanted_answers(params, self._dispatcher.models, media, is_task=of_app is not None)
         if media is None:  # pictures and sounds stay until they are encoded

@@ -11,6 +11,7 @@ from control.gateway.chat_template import ChatMessage
 from control.gateway.media.part import MediaPart
 from control.gateway.sampling_defaults import AskedSampling
 from control.gateway.service_tier import ServiceTier
+from templates_lib.graphs.component import Modality
 
 _SEEDS = (1 << 62) - 1
 
@@ -84,6 +85,8 @@ class GenerationParams:
     """Of the request: what the grammar of `sampling` came of."""
     is_embedding: bool = False
     """A vector of each prompt is wanted, and no answer to it."""
+    answer: Modality = Modality.TEXT
+    """What a conversation is answered with; a sound or picture comes beside its text."""
 
 
 def sampling_of(body: GenerationBody, top_logprobs: int | None) -> AskedSampling:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from control.gateway.api_error import bad_request, unavailable, unknown_model
+from control.gateway.api_error import ApiError, bad_request, unavailable, unknown_model
 from control.gateway.generation_params import GenerationParams, media_of
 from control.gateway.media.media_unit import MediaUnits
 from control.gateway.media.modality import UNSUPPORTED
@@ -52,12 +52,15 @@ class Apps:
         of_apps = {name: next(iter(entry.types.values())) for name, entry in self.entries.items() if entry.types}
         return {name: model for name, model in models.items() if name not in self.parts} | of_apps
 
-    def resolve(self, params: GenerationParams) -> tuple[GenerationParams, TaskRequest | None]:
-        """The request as one to the model that serves its type; None: it is for no app. Raises ApiError."""
-        entry = self.entries.get(params.model)
+    def resolve(self, params: GenerationParams, models: Collection[str]) -> tuple[GenerationParams, TaskRequest | None]:
+        """The request as one to the model that serves its type; None: it is for no app. `models`: what else clients may
+        name. Raises ApiError."""
+        entry = self._entry(params.model, models)
+        if params.answer is not Modality.TEXT:
+            made = _check_made(params.model, entry, params.answer, "modalities")
+            if made and Modality.TEXT not in made:
+                raise _writes_nothing(params.model, params.answer)
         if entry is None:
-            if params.model in self.parts:
-                raise unknown_model(params.model, self.entries)
             return params, None
         if len(params.prompts) != 1:
             raise bad_request("An app takes one prompt a request: send several requests", "prompt")
@@ -68,14 +71,9 @@ class Apps:
     def making(self, name: str, answer: Modality, models: Collection[str]) -> TaskRequest:
         """A request for sound or pictures of a text, to the model that serves its type. `models`: what else clients
         may name. Raises ApiError."""
-        entry = self.entries.get(name)
-        if entry is None and (name in self.parts or name not in models):
-            raise unknown_model(name, {*self.entries, *models} - self.parts)
-        made = set() if entry is None else {kind.rpartition("-to-")[2] for kind in entry.served.types}
-        if entry is None or answer not in made:
-            what = ", ".join(sorted(made)) or Modality.TEXT
-            why = f"`{name}` makes {what}, and no {answer}. See `output_modalities` in /v1/models"
-            raise bad_request(why, "model", UNSUPPORTED)
+        entry = self._entry(name, models)
+        _check_made(name, entry, answer, "model")
+        assert entry is not None  # noqa: S101 - for the type checker: models make text alone
         signature = Signature(answer)
         return TaskRequest(entry, signature, entry.model_of(type_of(signature)))
 
@@ -87,11 +85,39 @@ class Apps:
         if reading is None:
             raise unavailable(f"The table lacks the config of `{asked.app.served.name}`")
         graphs = await asked.app.graphs(asked.signature, asked.model.served.routing, reading.graph, found)
+        if any(each.is_made for each in graphs.values()):
+            raise _writes_nothing(asked.app.served.name, asked.signature.answer)
         return TaskCall(asked.app, graphs, reading, found, wanted.places)
+
+    def _entry(self, name: str, models: Collection[str]) -> AppEntry | None:
+        """Return the app of a name, and None for a model. Raises ApiError for what is neither."""
+        entry = self.entries.get(name)
+        if entry is None and (name in self.parts or name not in models):
+            raise unknown_model(name, {*self.entries, *models} - self.parts)
+        return entry
+
+
+def _check_made(name: str, entry: AppEntry | None, answer: Modality, param: str) -> set[str]:
+    """Return what the app, or the model, answers with; nothing, where the plan serves no type of it. Raises ApiError
+    that names `param` where this is not among it."""
+    kinds = ("text-to-text",) if entry is None else entry.served.types
+    made = {kind.rpartition("-to-")[2] for kind in kinds}
+    if made and answer not in made:
+        why = f"`{name}` makes {', '.join(sorted(made))}, and no {answer}. See `output_modalities` in /v1/models"
+        raise bad_request(why, param, UNSUPPORTED)
+    return made
+
+
+def _writes_nothing(name: str, answer: str) -> ApiError:
+    """Of a chat whose answer would be made of its own last words."""
+    why = f"`{name}` makes {answer} of a text that it is sent, and writes none that could be an answer"
+    path = "/v1/audio/speech" if answer == Modality.AUDIO else "/v1/images/generations"
+    return bad_request(f"{why}. Send the text to {path}", "modalities", UNSUPPORTED)
 
 
 def _signature(params: GenerationParams, entry: AppEntry) -> Signature:
-    """All that the code of a task may know of a request for text. Text is there wherever the app takes some, or nothing
+    """All that the code of a task may know of a prompt's request. Text is there wherever the app takes some, or nothing
     else is."""
     media = [part.modality for each in params.prompts for part in media_of(each)]
-    return Signature("text", entry.takes_text or not media, media.count(Modality.IMAGE), media.count(Modality.AUDIO))
+    images, sounds = media.count(Modality.IMAGE), media.count(Modality.AUDIO)
+    return Signature(params.answer, entry.takes_text or not media, images, sounds)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medley_sdk.packing import unpacked
-from medley_sdk.values import Call, InputRef, Record
+from medley_sdk.values import Call, InputRef, Kind, Record
 from templates_lib.graphs.component import ComponentKind, Modality
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.tasks.recorded_path import recorded_path
@@ -38,6 +38,11 @@ class UnitGraph:
     """Its leg of the route."""
     component: str
     """That it is of."""
+
+    @property
+    def is_made(self) -> bool:
+        """A generator answers, with what it makes of the request's text."""
+        return self.record.calls[self.writer].unit.kind is Kind.GENERATOR
 
     @property
     def is_plain(self) -> bool:

@@ -36,6 +36,7 @@ def _serves_on(world: World) -> Iterator[None]:
 
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
 PLAIN = {"model": MODEL, "prompt": "hi"}
+VOICE = {"voice": "alloy", "format": "wav"}
 
 
 def test_unknown_models_and_urls_and_methods(world: World):
@@ -111,6 +112,11 @@ def test_malformed_json(world: World, raw: bytes):
         ("chat/completions", {"response_format": {"type": "json_object"}}, None),
         ("chat/completions", {"response_format": {"type": "yaml"}}, "response_format"),
         ("chat/completions", {"modalities": ["audio"]}, "modalities"),
+        ("chat/completions", {"modalities": ["text", "audio"], "audio": VOICE}, "modalities"),
+        ("chat/completions", {"modalities": ["text", "smell"]}, "modalities"),
+        ("chat/completions", {"modalities": ["text", "image", "audio"]}, "modalities"),
+        ("chat/completions", {"modalities": ["text"], "audio": VOICE}, "audio"),
+        ("chat/completions", {"modalities": ["text", "audio"], "audio": {"voice": "alloy"}}, "format"),
         ("chat/completions", {"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
         ("chat/completions", {"chat_template_kwargs": {f"n{n}": 1 for n in range(65)}}, "chat_template_kwargs"),
     ],

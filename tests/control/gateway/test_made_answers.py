@@ -22,6 +22,7 @@ from tests.control.gateway.app_world import APP, AppWorld
 
 KIND = "text-to-image"
 DRAWN = RoutedLeg(f"{APP}/picture", Unit.DENOISING_STEP, 3.0)
+HELLO = [{"role": "user", "content": "Hello."}]
 TASK = """
 from medley_sdk import generator, workflow
 
@@ -136,7 +137,9 @@ def test_seeds_count_on_from_the_largest_to_the_smallest(world: AppWorld) -> Non
         ("audio/speech", {"input": "Hello.", "speed": 9}, 400, "speed"),
         ("audio/speech", {"input": "Hello.", "instructions": "Whisper."}, 400, "instructions"),
         ("audio/speech", {"input": ""}, 400, "input"),
-        ("chat/completions", {"messages": [{"role": "user", "content": "Hello."}]}, 503, None),
+        ("chat/completions", {"messages": HELLO}, 503, None),
+        ("chat/completions", {"messages": HELLO, "modalities": ["text", "image"]}, 400, "modalities"),
+        ("chat/completions", {"messages": HELLO, "modalities": ["text", "audio"]}, 400, "modalities"),
     ],
 )
 def test_what_is_not_made_is_refused_with_the_field(
