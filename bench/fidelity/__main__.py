@@ -2,13 +2,13 @@
 
     python -m bench.fidelity [--kept FOLDER] [--only SHAPE] [--tasks N] [--plot FILE]
 
-Two passes make the real runs, and sweeps before and behind those of each shape measure profiles: every shape on nodes
-of the local cloud under their quotas, at 30, 60 and 90 % of its templates' throughput, Poisson arrivals, varied
-lengths. The simulator gets the same requests and the profiles of the sweeps beside them, nothing else. Printed for each
-run: |simulated - real| / real of every request's time to first token (prefill) and time per further token (decode), in
-the mean and at the 99th percentile; that of their distributions (`curve`); and, as the floor, how far the two real runs
-are from each other. The bar is the paper's own error (5.6 % prefill, 7.2 % decode) or 1.5 times the floor, whichever is
-larger.
+Four passes make the real runs, and sweeps before, between and behind them measure profiles: every shape on nodes of the
+local cloud under their quotas, at 30, 60 and 90 % of its templates' throughput, Poisson arrivals, varied lengths. The
+simulator gets the same requests and the profiles of the sweeps, nothing else. Printed for each shape and load:
+|simulated - real| / real of every request's time to first token (prefill) and time per further token (decode), in the
+mean and at the 99th percentile, over the real runs; that of their distributions (`curve`); and, as the floor, how far
+the real runs are from each other. The bar is the paper's own error (5.6 % prefill, 7.2 % decode) or 1.5 times the
+floor, whichever is larger. It takes three quarters of an hour, in which nothing else may run here.
 
 Runs are kept, and what is kept is not measured again. Exits 1 where a bar is missed, 2 where runs are missing.
 """
@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench.fidelity.campaign import LOADS, PASSES, run_path, sweeps_beside, tasks
+from bench.fidelity.campaign import LOADS, PASSES, run_path, sweep_homes, tasks
 from bench.fidelity.comparison import Comparison, comparison
 from bench.fidelity.plot import draw
 from bench.fidelity.recording import read
@@ -36,18 +36,22 @@ BARS = {"prefill": 0.056, "decode": 0.072}
 def compared(folder: Path, shapes: tuple[str, ...], plot: Path | None) -> list[Comparison]:
     curves: dict[tuple[str, float], list[Latencies]] = {}
     found = []
+    recipe = recipe_with(pooled(sweep_homes(folder)))
     for shape in shapes:
-        recipe = recipe_with(pooled(sweeps_beside(folder, shape)))
         for load in LOADS:
             runs = [read(run_path(folder, shape, load, number)) for number in PASSES]
-            one, other = map(real, runs)
             made = simulated(runs[0], recipe)
-            curves[shape, load] = [one, other, made]
+            curves[shape, load] = [made, *map(real, runs)]
             for phase, bar in BARS.items():
-                of = [getattr(each, f"{phase}_s") for each in (one, other, made)]
-                found.append(comparison(shape, load, phase, bar, (of[0], of[1]), of[2]))
+                simulation, *reals = (getattr(each, f"{phase}_s") for each in curves[shape, load])
+                found.append(comparison(shape, load, phase, bar, reals, simulation))
             others = ", ".join(f"{run.others_cores:.2f}" for run in runs)
-            print(f"{shape} at {load:.0%}: {len(one.prefill_s)} requests; others used {others} processors", flush=True)
+            took = ", ".join(f"{run.nodes_cpu_s / runs[0].nodes_cpu_s:.3f}" for run in runs)
+            print(
+                f"{shape} at {load:.0%}: {len(made.prefill_s)} requests; nodes took {took} of the first pass's "
+                f"processor time, others used {others} processors",
+                flush=True,
+            )
     if plot is not None:
         draw(curves, plot)
     return found

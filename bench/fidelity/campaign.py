@@ -1,7 +1,8 @@
-"""What is measured, in which order, and where it is kept: two passes of real runs, and sweeps for profiles before and
-behind the runs of each shape, so that what the machine does meanwhile is in the floor as in the error. A shared machine
-is a tenth faster in one hour than in the next, and at 90 % of what it can do a step that is 3 % longer makes a token
-take 9 % longer: so a shape is simulated with the sweeps next to its own runs."""
+"""What is measured, in which order, and where it is kept: passes of real runs, and a sweep for profiles before and
+behind each, so that what the machine does meanwhile is in the floor as in the error. On a shared machine the same
+requests take a node 2 to 20 % more processor time a quarter of an hour later, and at 90 % of what it can do a step that
+is 3 % longer makes a token take 9 % longer. Of two passes it is chance whether both are slow, and the floor then says
+nothing of it: there are four, and profiles are of all sweeps."""
 
 import tempfile
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from templates_lib.models.catalogue import weights_places
 
 MODEL, DTYPE = "smollm2-135m-instruct", "fp32"
 LOADS = (0.3, 0.6, 0.9)
-PASSES = (0, 1)
+PASSES = (0, 1, 2, 3)
 SECONDS = 18.0
 """Of arrivals at the highest load. Lower ones get longer, so that as many requests are seen at each: of two dozen, it
 is chance whether the two real runs part ways, and the floor with it."""
@@ -28,20 +29,18 @@ _PLACES = {shape: number for number, shape in enumerate(SHAPES)}
 class Task:
     folder: Path
     number: int
-    """Of its pass."""
+    """Of its pass; of a sweep, how many passes have their turn before it."""
     shape: str = ""
     """Empty: a sweep. Else its runs at every load, one behind the other."""
-    place: int = 0
-    """Of a sweep: how many shapes have their turn before it."""
 
     @property
     def is_done(self) -> bool:
         if not self.shape:
-            return sweep_home(self.folder, self.number, self.place).exists()
+            return sweep_home(self.folder, self.number).exists()
         return all(run_path(self.folder, self.shape, load, self.number).exists() for load in LOADS)
 
     def __str__(self) -> str:
-        return f"pass {self.number + 1}: {self.shape or f'sweep {self.place + 1}'}"
+        return f"pass {self.number + 1}: {self.shape}" if self.shape else f"sweep {self.number + 1}"
 
     def do(self) -> None:
         """Raises RuntimeError and SweepError."""
@@ -55,10 +54,10 @@ class Task:
     def _sweep(self, now: str) -> None:
         with tempfile.TemporaryDirectory(dir=self.folder) as home:
             setup(Path(home) / "home", now)
-            (Path(home) / "home").rename(sweep_home(self.folder, self.number, self.place))
+            (Path(home) / "home").rename(sweep_home(self.folder, self.number))
 
     def _run(self, now: str) -> None:
-        made = setup(sweep_home(self.folder, PASSES[0], _PLACES[self.shape]), now)
+        made = setup(sweep_home(self.folder, PASSES[0]), now)
         firsts = [run_path(self.folder, self.shape, load, PASSES[0]) for load in LOADS]
         if self.number == PASSES[0]:
             held = parts(self.shape, made)
@@ -78,23 +77,20 @@ class Task:
 
 
 def tasks(folder: Path, shapes: tuple[str, ...]) -> tuple[Task, ...]:
-    """In order; the sweep behind one shape is that before the next."""
-    found = list[Task]()
+    """In order; the sweep behind one pass is that before the next."""
+    found = [Task(folder, PASSES[0])]
     for number in PASSES:
-        for shape in shapes:
-            at = _PLACES[shape]
-            found += Task(folder, number, place=at), Task(folder, number, shape), Task(folder, number, place=at + 1)
-    return tuple(dict.fromkeys(found))
+        found += [*(Task(folder, number, shape) for shape in shapes), Task(folder, number + 1)]
+    return tuple(found)
 
 
-def sweep_home(folder: Path, number: int, place: int) -> Path:
+def sweep_home(folder: Path, number: int) -> Path:
     """A Medley's home with the profiles of one sweep."""
-    return folder / f"sweep-{number + 1}-{place + 1}"
+    return folder / f"sweep-{number + 1}"
 
 
-def sweeps_beside(folder: Path, shape: str) -> list[Path]:
-    """Homes of those before and behind its runs, of every pass."""
-    return [sweep_home(folder, number, _PLACES[shape] + behind) for number in PASSES for behind in (0, 1)]
+def sweep_homes(folder: Path) -> list[Path]:
+    return [sweep_home(folder, number) for number in (*PASSES, len(PASSES))]
 
 
 def run_path(folder: Path, shape: str, load: float, number: int) -> Path:

@@ -1,6 +1,8 @@
 """How far a simulation is off, request by request, and how far the same run is off when it is made again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +43,7 @@ class Comparison:
     phase: str
     requests: int
     floor: Error
-    """Of each real run from the other."""
+    """Of each real run from each other one."""
     simulation: Error
     """From each of the real runs."""
     least_bar: float
@@ -57,10 +59,9 @@ class Comparison:
 
 
 def comparison(
-    shape: str, load: float, phase: str, least_bar: float, runs: tuple[Floats, Floats], simulation: Floats
+    shape: str, load: float, phase: str, least_bar: float, runs: Sequence[Floats], simulation: Floats
 ) -> Comparison:
-    """`runs`: the same requests twice; all (n,) seconds."""
-    one, other = runs
-    floor = mean_error(error(one, other), error(other, one))
-    found = mean_error(error(simulation, one), error(simulation, other))
-    return Comparison(shape, load, phase, len(one), floor, found, least_bar)
+    """`runs`: the same requests, twice or more; all (n,) seconds."""
+    floor = mean_error(*(error(one, other) for one, other in permutations(runs, 2)))
+    found = mean_error(*(error(simulation, one) for one in runs))
+    return Comparison(shape, load, phase, len(simulation), floor, found, least_bar)

@@ -11,11 +11,11 @@ from bench.fidelity.simulated import Latencies
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-STYLES = {"real": ("#1f77b4", "-"), "real, again": ("#7fb2dd", "-"), "simulated": ("#d62728", "--")}
+STYLES = {"simulated": ("#d62728", "--"), "real, four times": ("#1f77b4", "-")}
 
 
 def draw(runs: Mapping[tuple[str, float], Sequence[Latencies]], path: Path) -> None:
-    """`runs`: (shape, load) → real, real again, simulated. One row a shape and phase, one column a load."""
+    """`runs`: (shape, load) → simulated, then the real ones. One row a shape and phase, one column a load."""
     shapes, loads = (sorted({key[n] for key in runs}, key=[key[n] for key in runs].index) for n in (0, 1))
     rows = [(shape, phase) for shape in shapes for phase in ("prefill_s", "decode_s")]
     figure, axes = plt.subplots(
@@ -23,9 +23,10 @@ def draw(runs: Mapping[tuple[str, float], Sequence[Latencies]], path: Path) -> N
     )
     for (shape, phase), line in zip(rows, axes, strict=True):
         for load, at in zip(loads, line, strict=True):
-            for (name, (colour, style)), found in zip(STYLES.items(), runs.get((shape, load), ()), strict=False):
-                seconds = np.sort(getattr(found, phase))
-                at.plot(seconds, np.arange(1, len(seconds) + 1) / len(seconds), style, color=colour, label=name)
+            for number, found in enumerate(runs.get((shape, load), ())):
+                name, (colour, style) = list(STYLES.items())[min(number, 1)]
+                seconds, label = np.sort(getattr(found, phase)), name if number < len(STYLES) else None
+                at.plot(seconds, np.arange(1, len(seconds) + 1) / len(seconds), style, color=colour, label=label)
             at.set(xlim=(0, None), ylim=(0, 1), title=f"{shape}, {load:.0%}")
             at.set_xlabel("time to first token, s" if phase == "prefill_s" else "time per output token, s")
             at.grid(alpha=0.3)

@@ -64,9 +64,13 @@ class Recording:
     """By arrival."""
 
     @property
+    def nodes_cpu_s(self) -> float:
+        return sum(node.cpu_s for node in self.nodes)
+
+    @property
     def others_cores(self) -> float:
         """Processors that were busy with something else, at a priority that the run had to share with."""
-        ours_s = self.client_cpu_s + sum(node.cpu_s for node in self.nodes)
+        ours_s = self.client_cpu_s + self.nodes_cpu_s
         return max(0.0, (self.machine.busy_s + self.machine.stolen_s - ours_s) / self.length_s)
 
 
