@@ -243,7 +243,7 @@ def main() -> None:
         setups |= found
         print(whole, f"{len(found)} setups")
     coefficients = replace(coefficients, engines=engines)
-    engines["torch"] = fit_torch(coefficients, measured_rows()).engine
+    engines["torch"] = fit_torch(coefficients, measured_rows()).planned
     done = replace(coefficients, engines=engines, serving=serving, setups=dict(sorted(setups.items())))
     OUT.write_text(json.dumps(msgspec.to_builtins(done), indent=1) + "\n", encoding="utf-8")
 

@@ -2,10 +2,10 @@
 
     PYTHONPATH=. python bench/extracts/fit_torch.py
 
-Steps: `python -m bench.gpu_profile --rows`. Writes `engines.torch` of estimated_coefficients.json: what an engine adds
-to the kernels, and scheduler and workers beside it (`agents.profile pipeline`); where whole servers of vLLM took longer
-than all that, their time, since of ours none was measured on a GPU. So it has numbers that a dense model on one GPU
-cannot show (experts, latent attention, waits for peers).
+Steps: `python -m bench.gpu_profile --rows`; with `--read` it prints how far the fit is off. Writes `engines.torch` of
+estimated_coefficients.json: what an engine adds to the kernels, and scheduler and workers beside it (`agents.profile
+pipeline`); where whole servers of vLLM took longer than all that, their time, since of ours none was measured on a GPU.
+So it has numbers that a dense model on one GPU cannot show (experts, latent attention, waits for peers).
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import Coefficients, EngineOverhead, LayerOverhead, load_coefficients
 from templates_lib.cost.estimated import EstimatedCostModel
@@ -25,6 +26,7 @@ from templates_lib.values.hardware import gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.profile_row import ProfileRow
 
+Floats = NDArray[np.float64]
 GPU, DATE = "H100", "2026-11-27"
 ROWS = Path(__file__).with_name("torch_h100_steps.jsonl")
 OUT = Path(__file__).resolve().parents[2] / "templates_lib" / "data" / "perf" / "estimated_coefficients.json"
@@ -49,43 +51,46 @@ CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Fit:
-    engine: EngineOverhead
-    fitted_off: float
-    """Median of |predicted / measured - 1|."""
-    held_out_off: float
-    held_out_worst: float
+    """What the engine adds to the kernels of a GPU."""
+
+    alone: EngineOverhead
+    """Of the engine's own steps, as a GPU measures them."""
+    planned: EngineOverhead
+    """With scheduler and workers, and what servers of vLLM take where that is more: what plans have."""
 
 
 def fit_torch(coefficients: Coefficients, rows: list[ProfileRow]) -> Fit:
-    """Non-negative least squares of relative errors, on the rows that are not held out."""
+    """Non-negative least squares of relative errors, on the rows of GPU that are not held out."""
     vllm = coefficients.engine("vllm")
     nothing = LayerOverhead(0.0, 0.0, 0.0)
-    alone = replace(
+    none = replace(
         vllm,
         **dict.fromkeys(("step_s", "prompt_step_s", "request_s", "prompt_token_s"), 0.0),
         kernel_scale=1.0,
         layer=nothing,
         prompt_layer=nothing,
     )
-    card, engines = gpu(GPU), dict(coefficients.engines) | {"torch": alone}
-    kernels = EstimatedCostModel({card.name: card}, "torch", replace(coefficients, engines=engines))
-    model, node = model_from_hf_config(CONFIG, "llama-3-8b", "none"), NodeConfig(GPU, GPU, 1, 0.0, 0.0, 0.0)
-    features, measured = [], np.array([row.seconds for row in rows])
-    for row in rows:
-        counts = (row.layers, row.prompt_tokens, row.prompt_context, row.decode_requests, row.decode_context)
-        step = NodeStep(*(np.array(float(count)) for count in counts))
-        alone_s = float(kernels.stage_seconds(model, node, Parallel(), step, head=row.last))
-        has_prompt = float(row.prompt_tokens > 0)
-        beside = (1.0, has_prompt, row.decode_requests, row.prompt_tokens, row.layers, row.layers * has_prompt)
-        features.append((alone_s, *beside))
-    table = np.array(features, dtype=np.float64)
-    held = np.array([row.held_out for row in rows])
-    found = non_negative_least_squares(table[~held] / measured[~held, None], np.ones(int((~held).sum())))
-    off = np.abs(table @ found / measured - 1)
+    fitted = [row for row in rows if not row.held_out]
+    kernels_s = seconds_of(fitted, GPU, coefficients, none)
+    measured_s = np.array([row.seconds for row in fitted])
+    beside = [_beside(row) for row in fitted]
+    table = np.column_stack((kernels_s, np.array(beside))) / measured_s[:, None]
+    found = non_negative_least_squares(table, np.ones(len(fitted)))
     scale, step_s, prompt_step_s, request_s, token_s, layer_s, prompt_layer_s = found.tolist()
-    engine = EngineOverhead(
-        evidence=f"{int((~held).sum())} steps of layers of Llama 3 8B on an {GPU} ({DATE}), with scheduler and workers "
-        "on a processor; what servers of vLLM take where that is more",
+    on_gpu = f"{len(fitted)} steps of layers of Llama 3 8B on an {GPU} ({DATE})"
+    alone = replace(
+        none,
+        evidence=on_gpu,
+        step_s=step_s,
+        prompt_step_s=prompt_step_s,
+        request_s=request_s,
+        prompt_token_s=token_s,
+        kernel_scale=scale,
+        layer=replace(nothing, every_s=layer_s),
+        prompt_layer=replace(nothing, every_s=prompt_layer_s),
+    )
+    planned = EngineOverhead(
+        evidence=f"{on_gpu}, with scheduler and workers on a processor; what servers of vLLM take where that is more",
         step_s=_longer(step_s + STEP_CPU_S, vllm.step_s),
         prompt_step_s=_longer(prompt_step_s, vllm.prompt_step_s),
         request_s=_longer(request_s + REQUEST_CPU_S, vllm.request_s),
@@ -95,7 +100,26 @@ def fit_torch(coefficients: Coefficients, rows: list[ProfileRow]) -> Fit:
         layer=replace(vllm.layer, every_s=_longer(layer_s, vllm.layer.every_s)),
         prompt_layer=replace(vllm.prompt_layer, every_s=_longer(prompt_layer_s, vllm.prompt_layer.every_s)),
     )
-    return Fit(engine, float(np.median(off[~held])), float(np.median(off[held])), float(off[held].max()))
+    return Fit(alone, planned)
+
+
+def seconds_of(rows: list[ProfileRow], name: str, coefficients: Coefficients, engine: EngineOverhead) -> Floats:
+    """(n,) seconds that steps take on the GPU `name`, with `engine` around its kernels."""
+    card, engines = gpu(name), dict(coefficients.engines) | {"torch": engine}
+    times = EstimatedCostModel({card.name: card}, "torch", replace(coefficients, engines=engines))
+    model, node = model_from_hf_config(CONFIG, "llama-3-8b", "none"), NodeConfig(name, name, 1, 0.0, 0.0, 0.0)
+    found = []
+    for row in rows:
+        counts = (row.layers, row.prompt_tokens, row.prompt_context, row.decode_requests, row.decode_context)
+        step = NodeStep(*(np.array(float(count)) for count in counts))
+        found.append(float(times.stage_seconds(model, node, Parallel(), step, head=row.last)))
+    return np.array(found)
+
+
+def _beside(row: ProfileRow) -> tuple[float, ...]:
+    """How often a step has what an engine adds to its kernels, in the order of the fit."""
+    has_prompt = float(row.prompt_tokens > 0)
+    return 1.0, has_prompt, row.decode_requests, row.prompt_tokens, row.layers, row.layers * has_prompt
 
 
 def _longer(ours: float, theirs: float) -> float:
@@ -103,16 +127,17 @@ def _longer(ours: float, theirs: float) -> float:
 
 
 def measured_rows() -> list[ProfileRow]:
-    return [msgspec.json.decode(line, type=ProfileRow) for line in ROWS.read_bytes().splitlines()]
+    return rows_in(ROWS)
+
+
+def rows_in(file: Path) -> list[ProfileRow]:
+    return [msgspec.json.decode(line, type=ProfileRow) for line in file.read_bytes().splitlines()]
 
 
 def main() -> None:
     coefficients = load_coefficients()
-    fit = fit_torch(coefficients, measured_rows())
-    print(
-        f"off by {fit.fitted_off:.1%} in the median; held out: {fit.held_out_off:.1%}, {fit.held_out_worst:.1%} at most"
-    )
-    done = replace(coefficients, engines=dict(coefficients.engines) | {"torch": fit.engine})
+    planned = fit_torch(coefficients, measured_rows()).planned
+    done = replace(coefficients, engines=dict(coefficients.engines) | {"torch": planned})
     OUT.write_text(json.dumps(msgspec.to_builtins(done), indent=1) + "\n", encoding="utf-8")
 
 
