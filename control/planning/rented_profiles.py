@@ -55,25 +55,40 @@ def known_rented(
     store: ProfileStore, served: Collection[ServedModel], configs: Collection[str]
 ) -> Iterator[NodeProfile]:
     """Yield profiles that plans of these models on these configurations rest on, those that count later: of GPUs that
-    this release has measured, without a split. Steps take as long whatever the network, so that one network class of a
-    GPU speaks for others that nobody measured; hops do not."""
+    this release has measured. Steps take as long whatever the network, so that one network class of a GPU speaks for
+    others that nobody measured; hops do not. Beside a node of several GPUs come those of fewer, which its replicas are
+    timed by."""
     models = {
         (one.engine, one.model.id, one.model.revision, one.model.dtype) for each in served for one in each.by_engine()
     }
-    found = [(each.rented, each.profile) for each in store.all() if each.rented is not None and _counts(each.rented)]
+    stored = [(each.rented, each.profile) for each in store.all() if each.rented is not None and _counts(each.rented)]
+    found = [p for s, p in stored if (s.engine, s.model, s.revision, s.dtype) in models]
     fitting = [
         (profile.config == config, profile.measured_at, config, profile)
-        for subject, profile in found
+        for profile in found
         for config in configs
-        if (subject.engine, subject.model, subject.revision, subject.dtype) in models
-        and config.partition("/")[0] == profile.config.partition("/")[0]
+        if _machine(config) == _machine(profile.config)
     ]
+    whole = {_machine(config) for _, _, config, _ in fitting}
+    parts = [p for p in found if _machine(p.config) not in whole and any(_is_part(p.config, each) for each in whole)]
+    yield from sorted(parts, key=lambda each: (each.measured_at, each.config))
     for is_itself, _, config, profile in sorted(fitting, key=lambda each: each[:3]):
         yield profile if is_itself else replace(profile, config=config, pair=None)
+
+
+def _machine(config: str) -> str:
+    """GPU and count of a node configuration, whatever its network."""
+    return config.partition("/")[0]
+
+
+def _is_part(config: str, whole: str) -> bool:
+    """Tell whether a node of a configuration could be a replica in `whole`: GPU and count."""
+    (gpu, count), (of_gpu, of_count) = (each.split(":") for each in (_machine(config), whole))
+    return gpu == of_gpu and int(of_count) % int(count) == 0
 
 
 def _counts(subject: RentedSubject) -> bool:
     of_ours = [each for each in subject.releases if each.startswith(f"{_OURS} ")]
     current = [each for each in releases(subject.engine) if each.startswith(f"{_OURS} ")]
     is_current = subject.terms == VERSION and of_ours == current
-    return is_current and subject.device == CUDA and subject.tensor_parallel == 1
+    return is_current and subject.device == CUDA

@@ -7,7 +7,7 @@ import numpy as np
 
 from control.profiles.store import StoredProfile
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.cost.measured import MeasuredCostModel, engine_seconds
+from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.values.engines import estimate_of
@@ -27,8 +27,7 @@ class ProfileComparison:
 
 
 def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[ProfileComparison]:
-    """Steps of LAYERS layers of `model`, with and without the LM head; cut over devices by heads, where they were, the
-    measured ones are the engine's alone."""
+    """Steps of LAYERS layers of `model`, with and without the LM head, cut over devices by heads where they were."""
     estimate = estimated_cost_model({stored.gpu.name: stored.gpu}, estimate_of(stored.profile.engine))
     measured = MeasuredCostModel(stored.profile.engine, [stored.profile], estimate)
     parallel = Parallel(tp=stored.profile.tensor_parallel)
@@ -39,10 +38,7 @@ def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[ProfileComparis
         ("prompt of 256", _step(prompt=256), False),
     ):
         estimated_s = float(estimate.stage_seconds(model, stored.node, parallel, step, head=head))
-        if parallel == Parallel():
-            measured_s = float(measured.stage_seconds(model, stored.node, parallel, step, head=head))
-        else:
-            measured_s = float(engine_seconds(stored.profile.step_terms_s, step, head=head))
+        measured_s = float(measured.stage_seconds(model, stored.node, parallel, step, head=head))
         yield ProfileComparison(name, 1000 * measured_s, 1000 * estimated_s)
 
 

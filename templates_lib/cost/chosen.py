@@ -73,6 +73,11 @@ class ChosenCostModel:
         """See `StageCostModel`."""
         return self.of(model, node, parallel).stage_seconds(model, node, parallel, step, head=head, part=part)
 
+    def measured_splits(self, model: ModelSpec, node: NodeConfig) -> tuple[Parallel, ...]:
+        """See `StageCostModel`."""
+        del model, node
+        return ()
+
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         return self.estimate.hop_seconds(model, node, tokens)
 

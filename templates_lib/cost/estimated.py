@@ -77,6 +77,11 @@ class EstimatedCostModel:
         overhead, unpacked = self.coefficients.engine(self.engine), support_of(self.engine).unpacked
         return StageStep(gpu, kernels, overhead, unpacked).seconds(model, parallel, step, head)
 
+    def measured_splits(self, model: ModelSpec, node: NodeConfig) -> tuple[Parallel, ...]:
+        """See `StageCostModel`."""
+        del model, node
+        return ()
+
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """Activations of `tokens` tokens over the node's network; infinite where it cannot be joined to others."""
         message = np.asarray(tokens, dtype=np.float64) * model.hidden_size * model.activation_element_bytes

@@ -94,6 +94,11 @@ class KernelCostModel:
         shared = self._estimate.stage_seconds(model, node, parallel, step, head=head, part=part)
         return np.asarray(alone + (shared - whole))
 
+    def measured_splits(self, model: ModelSpec, node: NodeConfig) -> tuple[Parallel, ...]:
+        """See `StageCostModel`."""
+        del model, node
+        return ()
+
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """The estimate's: networks between nodes are in no table."""
         return self._estimate.hop_seconds(model, node, tokens)

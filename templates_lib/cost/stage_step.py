@@ -35,8 +35,8 @@ class StageStep:
         """See `StageCostModel.stage_seconds`."""
         shard = shard_of(model, self.gpu, parallel)
         prompts, requests = (
-            _per_replica(step.prompt_tokens, parallel.dp),
-            _per_replica(step.decode_requests, parallel.dp),
+            per_replica(step.prompt_tokens, parallel.dp),
+            per_replica(step.decode_requests, parallel.dp),
         )
         rows = prompts + requests
         layers = np.asarray(step.layers, dtype=np.float64)
@@ -155,7 +155,7 @@ def _overhead(layer: LayerOverhead, model: ModelSpec) -> float:
     return layer.every_s + experts + (layer.latent_s if model.latent_attention is not None else 0.0)
 
 
-def _per_replica(total: Floats, replicas: int) -> Floats:
+def per_replica(total: Floats, replicas: int) -> Floats:
     """Work of the fullest replica: a single request is not divided."""
     amount = np.asarray(total, dtype=np.float64)
     return np.asarray(np.maximum(amount / replicas, np.minimum(amount, 1.0)))

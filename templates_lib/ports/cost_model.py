@@ -87,6 +87,10 @@ class StageCostModel(Protocol):
         """
         ...
 
+    def measured_splits(self, model: ModelSpec, node: NodeConfig) -> tuple[Parallel, ...]:
+        """Return the splits of the node that plans choose among, whose times were measured; none: among all splits."""
+        ...
+
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """Seconds to send the activations of `tokens` tokens from this node to the next stage's node."""
         ...

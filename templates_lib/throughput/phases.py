@@ -61,7 +61,8 @@ class NodePhases:
         layers = np.arange(1 if is_cut else model.layers, model.layers + 1)
         if self.phase is not Phase.AGGREGATED and not engine.hands_over:
             return
-        for parallel in splits(model, node.gpu_count, engine):
+        ways, measured = splits(model, node.gpu_count, engine), self.cost_model.measured_splits(model, node)
+        for parallel in [way for way in ways if way in measured] or ways:
             yield SteppedWork(self.phase, self._steps(self._split(node, gpu, parallel, layers)))
 
     def _steps(self, split: NodeSplit) -> StepWork:

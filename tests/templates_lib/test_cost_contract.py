@@ -40,16 +40,18 @@ FIELDS = ("layers", "prompt_tokens", "prompt_context", "decode_requests", "decod
 
 
 def profiled(engine: str) -> MeasuredCostModel:
-    """Every model is measured on one GPU of each kind."""
+    """Every model is measured on one, two and eight GPUs of each kind."""
     seconds = dict.fromkeys(step_terms(NodeStep(*[np.array(1.0)] * 5), head=True), 1e-4)
     pipeline = PipelineCost(1e-3, 1e-6, 1e-5, 5e-4, 1e-4, 0.02)
     profiles = [
         NodeProfile(
-            "s", "2026-11-26", "a machine", engine, model.id, model.dtype, f"{gpu}:1", cpu_cores=2.0,
+            "s", "2026-11-26", "a machine", engine, model.id, model.dtype, f"{gpu}:{count}", cpu_cores=2.0,
             step_terms_s=seconds, errors=ProfileErrors(1, 0, 0), pipeline=pipeline, hand_off=HandOffCost(2e-9, 1e-9),
+            device="cuda", tensor_parallel=count,
         )
         for model in MODELS.values()
         for gpu in GPUS
+        for count in (1, 2, 8)
     ]  # fmt: skip
     return MeasuredCostModel(engine, profiles, estimated_cost_model(GPUS, engine))
 

@@ -8,20 +8,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.fit import UnfittableError, fit_step_terms, non_negative_least_squares, predicted
 from templates_lib.cost.hand_off_cost import HandOffCost
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
+from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
 from templates_lib.ports.cost_model import NodeStep, Parallel
+from templates_lib.throughput.phases import node_phases
 from templates_lib.values.hardware import load_gpus, node_config_from_id
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 from templates_lib.values.pair_cost import HopTime, PairCost
 from templates_lib.values.profile_row import ProfileRow
+from templates_lib.values.slo import Slo
+from templates_lib.values.work import Phase
 
 MODEL = load_models()["smollm2-135m-instruct"]
+LARGE = load_models()["qwen3-32b"]
+FOUR = node_config_from_id("L40S:4/n100")
 NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")
 STEP = NodeStep(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
 PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 5e-4, 1e-4, 0.02)
@@ -157,3 +164,46 @@ def test_a_node_whose_gpu_was_measured_leaves_its_processors_to_links_and_keeps_
     assert paired.hop_seconds(MODEL, NODE, tokens).tolist() == pair.hop_seconds(tokens).tolist()
     assert paired.transfer_bytes_per_s(MODEL, NODE) == 3e9
     assert paired.fingerprint != model.fingerprint
+
+
+def several(count: int, seconds: dict[str, float] = TRUE_S) -> NodeProfile:
+    """Of a node of `count` L40S, over which layers are cut by heads."""
+    measured = profile(seconds, model=LARGE.id, dtype=LARGE.dtype, config=f"L40S:{count}/n100")
+    return replace(measured, device="cuda", cpu_cores=8.0, tensor_parallel=count)
+
+
+def engine_s(seconds: dict[str, float], step: NodeStep) -> float:
+    return float(sum(seconds[name] * amount for name, amount in step_terms(step, head=True).items()))
+
+
+def test_a_node_of_several_gpus_takes_what_was_measured_of_its_split_and_of_its_replicas() -> None:
+    estimate = estimated_cost_model(load_gpus(), "torch")
+    slower = {name: 3 * seconds for name, seconds in TRUE_S.items()}
+    model = MeasuredCostModel("torch", [several(4), several(2, slower)], estimate)
+    assert set(model.measured_splits(LARGE, FOUR)) == {Parallel(tp=4), Parallel(tp=2, dp=2)}
+
+    def seconds(parallel: Parallel) -> float:
+        return float(model.stage_seconds(LARGE, FOUR, parallel, STEP, head=True))
+
+    cores = 8 / (8 - PIPELINE.waiting_cores)
+    beside = PIPELINE.step_cpu_s + PIPELINE.row_cpu_s * 38 + PIPELINE.request_cpu_s * 8 + PIPELINE.prompt_cpu_s
+    assert seconds(Parallel(tp=4)) == pytest.approx(engine_s(TRUE_S, STEP) * cores + beside)
+    half = replace(STEP, prompt_tokens=np.array(15.0), decode_requests=np.array(4.0))
+    assert seconds(Parallel(tp=2, dp=2)) == pytest.approx(engine_s(slower, half) * cores + beside)
+    for other in (Parallel(dp=4), Parallel(tp=2, pp=2), Parallel(tp=4, ep=4)):
+        assert seconds(other) == float(estimate.stage_seconds(LARGE, FOUR, other, STEP, head=True))
+    assert model.processor_cores(LARGE, FOUR) is None
+
+
+def test_plans_choose_among_the_splits_that_were_measured_and_among_all_where_none_was() -> None:
+    gpus = load_gpus()
+    served = ServedModel("large", LARGE, Slo(1500.0, 60.0), load_shape("azure-code"), engine="torch")
+
+    def chosen(*profiles: NodeProfile) -> set[Parallel]:
+        times = MeasuredCostModel("torch", profiles, estimated_cost_model(gpus, "torch"))
+        works = node_phases(served, Phase.PREFILL, gpus, times).works(FOUR)
+        return {work.split.parallel for work in works}
+
+    assert chosen(several(4)) == {Parallel(tp=4)}
+    assert chosen(several(1), several(4)) == {Parallel(tp=4), Parallel(dp=4)}
+    assert chosen(several(1), several(2)) == chosen() > {Parallel(tp=4), Parallel(dp=4), Parallel(pp=4)}

@@ -57,6 +57,11 @@ class Roofline:
             )
         return np.asarray(seconds)
 
+    def measured_splits(self, model: ModelSpec, node: NodeConfig) -> tuple[Parallel, ...]:
+        """See `StageCostModel`."""
+        del model, node
+        return ()
+
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         return np.asarray(5e-5 + tokens * model.hidden_size * 2.0 / (node.network_gbps * 1e9 / 8 * 0.9))
 

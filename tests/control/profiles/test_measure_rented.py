@@ -23,7 +23,7 @@ from control.cli.main import app
 from control.cloud.errors import CloudError, OwnFaultError, QuotaError, RetryLaterError, StockOutError
 from control.cloud.port import Cloud
 from control.executor.profile_tag import is_measured
-from control.planning.cost_models import evidence_of
+from control.planning.cost_models import cost_models_of, evidence_of
 from control.planning.local_profiles import with_known_profiles
 from control.planning.world import read_world
 from control.profiles.engine_home import releases
@@ -38,7 +38,7 @@ from templates_lib.models.held_model import held_by
 from templates_lib.values.offer import Market, Offer
 from tests.control.cloud.fake_cloud import Effect
 from tests.control.lifecycle.worlds import START
-from tests.control.profiles.talking_cloud import PAIR, Course, TalkingCloud, machine, measured, story, whole
+from tests.control.profiles.talking_cloud import L40S, PAIR, Course, TalkingCloud, machine, measured, story, whole
 
 SPEC = """\
 apiVersion: medley/v1
@@ -70,8 +70,8 @@ def store(tmp_path: Path) -> ProfileStore:
     return ProfileStore(tmp_path / "profiles")
 
 
-def measurement(folder: Path, *, nodes: int = 1, device: str = "cuda", zones: int = 2) -> Measurement:
-    (folder / "fleet.yaml").write_text(SPEC)
+def measurement(folder: Path, *, nodes: int = 1, device: str = "cuda", zones: int = 2, gpus: int = 1) -> Measurement:
+    (folder / "fleet.yaml").write_text(SPEC.replace("counts: [1]", f"counts: [{gpus}]"))
     quotes = read_world(folder / "fleet.yaml").quotes
     config = next(iter(quotes.configs))
     sold = [
@@ -126,6 +126,22 @@ def test_plans_do_not_rest_on_another_release_nor_on_a_trial_without_a_gpu(
     assert store.get(stored.profile.subject) == stored
     world = with_known_profiles(read_world(tmp_path / "fleet.yaml"), tmp_path)
     assert world.recipe.profiles == ()
+
+
+def test_plans_rest_on_a_node_of_several_gpus_and_on_what_its_replicas_would_be(
+    tmp_path: Path, store: ProfileStore
+) -> None:
+    for count in (1, 4):
+        asked = measurement(tmp_path, gpus=count)
+        told = whole(machine(gpus=(L40S,) * count, release=RELEASE), *measured())
+        stored = measure_rented(asked, TalkingCloud([told]), OWNER, store, Course().pace, quiet)
+        assert stored.profile.tensor_parallel == count
+    recipe = with_known_profiles(read_world(tmp_path / "fleet.yaml"), tmp_path).recipe
+    assert {node.gpu_count for node in recipe.nodes} == {4}
+    assert evidence_of(recipe) == "measured"
+    times, model = cost_models_of(recipe)["torch"], recipe.served[0].model
+    for node in recipe.nodes:
+        assert {(each.tp, each.dp) for each in times.measured_splits(model, node)} == {(4, 1), (1, 4)}
 
 
 def test_the_other_node_of_a_pair_is_rented_once_the_first_waits_and_told_where(
