@@ -23,6 +23,7 @@ from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.scheduler.settings import SchedulerSettings
 from agents.tracing.json_lines import log_json_lines
+from agents.vllm_engine import built_kernels
 from agents.vllm_engine.engine_thread import Engine
 from agents.vllm_engine.exchange import Split
 from agents.vllm_engine.legs import Carrier
@@ -33,7 +34,6 @@ from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_USE_V2_MODEL_RUNNER": "0",  # the one whose logits processors we implement
-    "VLLM_USE_FLASHINFER_SAMPLER": "0",  # it is compiled at its first use, for minutes, and nodes may have no compiler
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # this process has threads, which a fork would not
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else each worker on a CPU wants a NUMA node of its own
 }
@@ -108,7 +108,7 @@ async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Name
 
 def _main() -> int:
     arguments = parser().parse_args()
-    os.environ.update(_ENVIRONMENT, OMP_NUM_THREADS=str(arguments.threads))
+    os.environ.update(_ENVIRONMENT | built_kernels.environment(), OMP_NUM_THREADS=str(arguments.threads))
     try:
         instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)
         scheduler = uvloop.run(_serve(instance, keys, arguments))

@@ -27,7 +27,7 @@ from agents.messages.bounds import MAX_TOP_LOGPROBS
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Leg
 from agents.scheduler.layout import PipelineLayout
-from agents.vllm_engine import connector
+from agents.vllm_engine import built_kernels, connector
 from agents.vllm_engine.exchange import WHOLE, Ask, EngineLoad, KvFacts, KvNews, Made, Split
 from agents.vllm_engine.held_weights import held_bytes
 from agents.vllm_engine.host_kv import HostKv, empty_kv
@@ -90,6 +90,7 @@ class VllmEngine:
             enable_expert_parallel=split.whole_experts,
             distributed_executor_backend="mp" if split.devices > 1 else "uni",
             worker_cls=_WORKER if split.devices > 1 else "auto",
+            attention_config=built_kernels.attention(dtype, _capability()),
             kv_transfer_config=_HAND_OVER,
         )
         self._llm = _loaded(arguments)
@@ -188,6 +189,12 @@ class VllmEngine:
             return call(*arguments, **more)
         except Exception as error:
             raise self._workers.cause(error) from error
+
+
+def _capability() -> int:
+    """Capability of the GPU, 90 of an H100; 0 where there is none."""
+    found = current_platform.get_device_capability()
+    return found.to_int() if found is not None else 0
 
 
 def _loaded(arguments: EngineArgs) -> Any:
