@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from control.orchestrator.failures import RunBrokeError, RunnerLostError
-from control.tasks.child import end_child, how_it_ended, kill_child, start_child
+from control.tasks.child import end_child, how_it_ended, kill_child, start_child, was_killed
 from control.tasks.frames import read_frame, write_frame
 from medley_sdk.flows.messages import MOST_FRAME_BYTES, AppLoaded, LoadApp
 from medley_sdk.messages import Fault
@@ -72,5 +72,6 @@ class CodeProcess:
         if isinstance(error, TimeoutError):
             return RunBrokeError(f"its code takes more than {most_s:g} s; has it no end? Compute in a service")
         if isinstance(error, OSError | EOFError) or self._child.stdin is None or self._child.stdin.closed:
-            return RunnerLostError(f"its process ended ({how_it_ended(self._child)})")
+            how = f"its process ended ({how_it_ended(self._child)})"
+            return RunnerLostError(how, was_killed=was_killed(self._child))
         return RunBrokeError(f"its process wrote what is no message ({error})")

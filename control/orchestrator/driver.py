@@ -19,6 +19,7 @@ from control.orchestrator.patient_journal import PatientJournal
 from control.orchestrator.settings import OrchestratorSettings
 from control.orchestrator.started_calls import CallEnded, StartedCalls
 from control.runs.book import RunBook
+from control.runs.losses import Losses
 from control.runs.record import INLINE_BYTES, AppVersion, CallRecord, CallState, RunRecord, Settled
 from control.runs.run_state import RunState
 from medley_sdk.errors import NonDeterminismError
@@ -107,21 +108,28 @@ class RunDriver:
 
     def _executed(self) -> tuple[RunState, str, bytes | None]:
         """Execute the code, again where its process is lost, until it ends; return how."""
-        restarts, before = self.run.restarts, self._book.outcomes
+        settings, losses = self._settings, Losses(self.run.restarts, self._book.outcomes)
         while True:
-            if restarts > self._settings.most_restarts:
-                return RunState.FAILED, f"was lost {restarts} times, and nothing came of it meanwhile", None
+            if why := losses.are_enough(settings.most_restarts, settings.most_kills):
+                return RunState.FAILED, why, None
+            self._pause(losses.pause_s(settings.most_pause_s))
             process = CodeProcess(RUNNER, FromRunner)
             try:
                 return self._to_its_end(process)
-            except RunnerLostError:
-                restarts = restarts + 1 if self._book.outcomes == before else 1
-                before = self._book.outcomes
+            except RunnerLostError as error:
+                losses.add(self._book.outcomes, str(error), was_killed=error.was_killed)
                 self._book.executed_again()
             except (RunBrokeError, NonDeterminismError) as error:
                 return RunState.FAILED, str(error), None
             finally:
                 process.end()
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before the code is executed again, and note what comes of calls meanwhile."""
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            with suppress(queue.Empty):
+                self._note_event(self.events.get(timeout=left_s))
 
     def _to_its_end(self, process: CodeProcess) -> tuple[RunState, str, bytes | None]:
         settings, version = self._settings, self._version
@@ -244,6 +252,10 @@ class RunDriver:
             event = self.events.get(timeout=max(0.0, min(left_s, default=_LONGEST_WAIT_S)))
         except queue.Empty:
             return
+        self._note_event(event)
+        self._start()
+
+    def _note_event(self, event: CallEnded | Signalled | Stop) -> None:
         match event:
             case Signalled():
                 for record in self._book.open(CallKind.SIGNAL):
@@ -252,7 +264,6 @@ class RunDriver:
                 self._ended(event)
             case Stop():
                 self._stop(event)
-        self._start()
 
     def _stop(self, why: Stop) -> None:
         if why is Stop.CANCEL:

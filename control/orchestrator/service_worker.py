@@ -85,11 +85,12 @@ class ServiceWorker:
 
     def _compute(self, process: CodeProcess, batch: list[Queued]) -> None:
         info = self._services[batch[0].service]
-        left = list(batch)
+        left, is_handed_over = list(batch), False
         try:
             process.write(Batch(info.name, len(batch)), self._load_s)
             for call in batch:
                 process.write(Item(call.call, call.given), self._load_s)
+            is_handed_over = True  # before that it computes nothing: it reads all of a batch first
             while left:
                 outcome = process.read(info.timeout_s)
                 if not isinstance(outcome, Outcome):
@@ -97,7 +98,8 @@ class ServiceWorker:
                 self._settle([left.pop(0)], _of(outcome, info))
         except RunnerLostError as error:
             self._drop()
-            self._settle(left, Computed(failure=_named(info, str(error)), is_begun=True, was_lost=True))
+            lost = Computed(failure=_named(info, str(error)), is_begun=is_handed_over, was_lost=True)
+            self._settle(left, lost)
         except RunBrokeError:
             self._drop()
             late = _named(info, f"a batch takes more than {info.timeout_s:g} s (`timeout_s`)")

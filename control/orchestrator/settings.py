@@ -30,7 +30,11 @@ class OrchestratorSettings:
     keep_s: float = 300.0
     """Time for which the services of an app stay loaded that has no run."""
     most_restarts: int = 10
-    """Times that a run is executed again without anything coming of it: then its code, or what it calls, ends whatever
-    executes it."""
+    """Times that a run is executed again whose code ends its process, without anything coming of it."""
+    most_kills: int = 240
+    """Times that it is executed again, without anything coming of it, because its process was killed or its
+    orchestrator lost: an hour's at the least, each of which takes a lease or `most_pause_s`."""
+    most_pause_s: float = 15.0
+    """Longest time between two executions of a run whose process is killed again and again."""
     needs_isolation: bool = True
     """Refuse to run code where the system cannot keep the network from it."""

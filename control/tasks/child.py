@@ -14,6 +14,8 @@ import msgspec
 import medley_sdk
 
 _PR_SET_DUMPABLE = 4
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""Signals that operators and systems send. Those of faults in code, and of its bound on processor time, are others."""
 END_S = 0.2
 """Time for a process that closed its pipe to say how it ended."""
 
@@ -69,3 +71,9 @@ def how_it_ended(child: subprocess.Popen[bytes]) -> str:
         code = child.wait(END_S)
         return f"signal {-code}" if code < 0 else f"exit code {code}"
     return "it closed its pipe"
+
+
+def was_killed(child: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a process that has ended was killed, rather than ended by its code."""
+    code = child.poll()
+    return code is not None and -code in _FROM_OUTSIDE

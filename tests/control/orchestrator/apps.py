@@ -36,7 +36,7 @@ class Ledger:
         for file, line, call in zip(files, lines, calls):
             with open(file, "a") as ledger:
                 ledger.write(f"{line} {call.id}\\\\n")
-        return list(range(len(lines)))
+        return [0] * len(lines)  # whichever calls of other runs it is computed with
 
 
 @service(effects="external")

@@ -1,16 +1,21 @@
 """An orchestrator as a process of its own that ends, or loses the process of its code, at a record of its journal.
 
 `python -m tests.control.orchestrator.process DATABASE_URL [before|after RECORD orchestrator|runner]`
+`python -m tests.control.orchestrator.process DATABASE_URL chance SEED FILE`: at any records, with a letter in the file
+for each that is killed.
 """
 
 import os
 import signal
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import psutil
@@ -19,9 +24,10 @@ from agents.end_with_parent import end_with_parent
 from control.db.database import open_database
 from control.db.run_journal import RunJournal
 from control.db.shared_clock import shared_clock
-from control.orchestrator.code_process import RUNNER
+from control.orchestrator.code_process import RUNNER, WORKER
 from control.orchestrator.orchestrator import Orchestrator
-from tests.control.orchestrator.world import QUICK
+from control.runs.record import RunRecord
+from tests.control.orchestrator.world import PATIENCE_S, QUICK
 
 RECORDS = ("intend", "settle", "take_signal", "park", "end")
 
@@ -30,15 +36,22 @@ KILLED = 3
 """Exit code of an orchestrator that killed the process of a run."""
 
 
-def kill_runners() -> bool:
-    """Tell whether there were any."""
-    killed = False
+def children(module: str) -> list[psutil.Process]:
+    """Processes of this one that execute a module, in the order in which they were started."""
+    found = []
     for child in psutil.Process().children():
         with suppress(psutil.Error):  # one that has just ended
-            if RUNNER in child.cmdline():
-                child.kill()
-                killed = True
-    return killed
+            if module in child.cmdline():
+                found.append(child)
+    return sorted(found, key=lambda child: child.pid)
+
+
+def kill_runners() -> bool:
+    """Tell whether there were any."""
+    found = children(RUNNER)
+    for child in found:
+        child.kill()
+    return bool(found)
 
 
 @dataclass
@@ -70,13 +83,74 @@ class Fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+ORCHESTRATOR_SHARE, RUNNER_SHARE, WORKER_SHARE = 0.03, 0.4, 0.2
+"""Of records, at which one is killed."""
+WORKER_OUTCOMES = 8
+"""Outcomes between two kills of workers: a call whose worker dies three times has failed."""
+
+
+@dataclass
+class Chance:
+    """Kills before or after records. At which, and whom, the seed decides, the run's file, and the records that it had
+    while this orchestrator holds it: not the time."""
+
+    seed: str
+    letters: Path
+    records: "defaultdict[str, count[int]]" = field(default_factory=lambda: defaultdict(count))
+    outcomes: int = 0
+
+    def around(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        def written(run: RunRecord, *args: Any, **kwargs: Any) -> Any:
+            place = (self.seed, Path(run.arguments["file"]).name, run.epoch, next(self.records[run.id]))
+            chance = Random(repr(place))
+            is_before, self.outcomes = chance.random() < 0.5, self.outcomes + (write.__name__ == "settle")
+            if is_before:
+                self.kill(chance)
+            result = write(run, *args, **kwargs)
+            if not is_before:
+                self.kill(chance)
+            return result
+
+        return written
+
+    def kill(self, chance: Random) -> None:
+        drawn = chance.random()
+        if drawn < ORCHESTRATOR_SHARE:
+            self.note("o")
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif drawn < ORCHESTRATOR_SHARE + RUNNER_SHARE:
+            self.kill_child(chance, RUNNER, "r")
+        elif drawn < ORCHESTRATOR_SHARE + RUNNER_SHARE + WORKER_SHARE and self.outcomes >= WORKER_OUTCOMES:
+            self.kill_child(chance, WORKER, "w")
+            self.outcomes = 0
+
+    def kill_child(self, chance: Random, module: str, letter: str) -> None:
+        found = children(module)
+        if found:
+            self.note(letter)
+            chance.choice(found).kill()
+
+    def note(self, letter: str) -> None:
+        with self.letters.open("a") as file:
+            file.write(letter)
+
+
+def fatal_of(arguments: list[str]) -> Fatal | Chance | None:
+    match arguments:
+        case ["chance", seed, file]:
+            return Chance(seed, Path(file))
+        case [place, record, victim]:
+            return Fatal(place, int(record), victim)
+    return None
+
+
 def main() -> None:
     end_with_parent()
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    fatal = Fatal(sys.argv[2], int(sys.argv[3]), sys.argv[4]) if len(sys.argv) > 2 else None
+    fatal, settings = fatal_of(sys.argv[2:]), replace(QUICK, step_s=PATIENCE_S, load_s=PATIENCE_S)
     with open_database(sys.argv[1], connections=40) as database:
-        made = Orchestrator(database, QUICK, None, shared_clock(database), f"process {os.getpid()}")
+        made = Orchestrator(database, settings, None, shared_clock(database), f"process {os.getpid()}")
         if fatal is not None:
             journal = RunJournal(database)
             dying = type("Dying", (RunJournal,), {})(database)
@@ -84,7 +158,7 @@ def main() -> None:
                 object.__setattr__(dying, name, fatal.around(getattr(journal, name)))
             made._journal = dying
         made.run(stopped)
-    sys.exit(KILLED if fatal is not None and fatal.killed else 0)
+    sys.exit(KILLED if isinstance(fatal, Fatal) and fatal.killed else 0)
 
 
 if __name__ == "__main__":

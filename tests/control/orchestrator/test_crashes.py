@@ -4,6 +4,7 @@ import ctypes
 import signal
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -12,11 +13,12 @@ from sqlalchemy import update
 
 from control.actions.workflows import resume_run
 from control.db.database import Database
+from control.db.run_journal import RunJournal
 from control.db.run_tables import workflow_run
-from control.orchestrator.code_process import WORKER
+from control.orchestrator.code_process import RUNNER, WORKER
 from control.runs.record import CallState
 from control.runs.run_state import OPEN, RunState
-from tests.control.orchestrator.process import KILLED
+from tests.control.orchestrator.process import KILLED, children
 from tests.control.orchestrator.world import PATIENCE_S, World
 from tests.forked import Forked
 
@@ -36,16 +38,8 @@ def _orphans_are_ours() -> None:
 def orphans_gone() -> None:
     """Wait until no process of an orchestrator that was killed writes into a ledger any more. No orchestrator of this
     process is there meanwhile: its workers would be waited for too."""
-    orphans = [each for each in psutil.Process().children() if WORKER in command(each)]
-    _, alive = psutil.wait_procs(orphans, PATIENCE_S)
+    _, alive = psutil.wait_procs(children(WORKER), PATIENCE_S)
     assert not alive
-
-
-def command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def lease_runs_out(world: World) -> None:
@@ -147,3 +141,82 @@ def test_a_run_ends_right_at_whichever_record_its_code_is_killed(
     for record in range(1, 24, 3):
         place = ("before", "after")[record % 2]
         killed_at(world, database_url, tmp_path / f"ledger{record}", place, record, "runner")
+
+
+def lose(world: World, times: int) -> None:
+    """Have orchestrators take the run, and die before they do anything."""
+    for _ in range(times):
+        assert RunJournal(world.database).claim("lost", world.clock(), timedelta(0)) is not None
+        lease_runs_out(world)
+
+
+def test_a_run_is_not_to_blame_for_orchestrators_that_are_lost_and_for_kills_of_its_process(
+    database: Database, tmp_path: Path
+) -> None:
+    world, ledger, killed = World(database), tmp_path / "ledger", set[int]()
+    world.push()
+    run = world.start("twelve", file=str(ledger))
+    lose(world, 3)
+    give_up_s = time.monotonic() + PATIENCE_S
+    with world.orchestrator(most_restarts=1, most_pause_s=0.01):
+        while len(killed) < 4 and world.runs.load(run).state in OPEN:
+            assert time.monotonic() < give_up_s
+            for each in children(RUNNER):
+                if each.pid not in killed:
+                    each.kill()
+                    killed.add(each.pid)
+            time.sleep(0.002)
+        check(world, run, ledger)
+
+
+def test_a_run_fails_that_is_lost_too_often_and_one_whose_code_ends_its_process(
+    database: Database, tmp_path: Path
+) -> None:
+    world, ledger = World(database), tmp_path / "ledger"
+    world.push()
+    run = world.start("twelve", file=str(ledger))
+    lose(world, 3)
+    with world.orchestrator(most_kills=2):
+        assert world.ended(run).state is RunState.FAILED
+        resume_run(world.act(), run, {})  # once what kills has ended
+        check(world, run, ledger)
+    world.push("import os\nfrom medley_sdk import workflow\n\n\n"
+               "@workflow\nasync def exits() -> None:\n    os._exit(3)\n")  # fmt: skip
+    with world.orchestrator(most_restarts=1):
+        assert world.ended(world.start("exits")).state is RunState.FAILED
+
+
+KILLS, AT_ONCE = 200, 4
+
+
+@pytest.mark.slow
+def test_random_kills_of_orchestrators_code_and_services(database: Database, database_url: str, tmp_path: Path) -> None:
+    world, letters = World(database), tmp_path / "killed"
+    world.push()
+    letters.touch()
+    runs: dict[str, Path] = {}
+    command = [database_url, "chance", "26", letters]
+    process, give_up_s = Forked(PROCESS, command), time.monotonic() + 10 * PATIENCE_S
+    while len(letters.read_text()) < KILLS:
+        assert time.monotonic() < give_up_s
+        if process.poll() is not None:
+            orphans_gone()
+            lease_runs_out(world)
+            process = Forked(PROCESS, command)
+        open_ = [run for run in runs if world.runs.load(run).state not in (RunState.DONE, RunState.FAILED)]
+        for run in open_:
+            settled_by_hand(world, run, runs[run])
+        for _ in range(AT_ONCE - len(open_)):
+            ledger = tmp_path / f"ledger{len(runs)}"
+            runs[world.start("twelve", file=str(ledger))] = ledger
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    orphans_gone()
+    lease_runs_out(world)
+    with world.orchestrator():
+        for run, ledger in runs.items():
+            while world.ended(run).state is RunState.UNCERTAIN:
+                settled_by_hand(world, run, ledger)
+            check(world, run, ledger)
+    assert set(letters.read_text()) == set("orw")
