@@ -64,7 +64,8 @@ def show(run: RunArgument, output: OutputOption = Output.TABLE, database_url: Da
         took = "" if ended is None else f"{(ended - began).total_seconds():.3f}"
         what = f"{each['kind']} {each['target']}".strip()
         result = each["reason"] or ("" if each["result"] is None else str(each["result"]))
-        shown.add_row(each["path"], what, each["state"], took, f"{each['usd']:.4f}", result)
+        state = f"{each['state']}{', caught' if each['caught'] else ''}"
+        shown.add_row(each["path"], what, state, took, f"{each['usd']:.4f}", result)
     console().print(shown)
 
 
@@ -83,7 +84,10 @@ def cancel(run: RunArgument, database_url: DatabaseOption = None) -> None:
 def resume(
     run: RunArgument,
     again: Annotated[
-        list[str] | None, typer.Option(metavar="CALL", help="Start this uncertain call once more (repeat).")
+        list[str] | None,
+        typer.Option(
+            metavar="CALL", help="Call this again: one that is uncertain, or that its code went on without (repeat)."
+        ),
     ] = None,
     done: Annotated[
         list[str] | None,
@@ -92,7 +96,7 @@ def resume(
     max_usd: Annotated[float | None, typer.Option(min=0, help="Budget from now on.", show_default=False)] = None,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Have a run that failed go on: what failed in it is called again, what was done stays done.
+    """Have a run that failed go on: what it failed for is called again, what was done stays done.
 
     A call with an external effect that a crash left open is uncertain: look what became of it, and say so.
     """

@@ -147,8 +147,15 @@ class RunJournal:
         return True
 
     def end(
-        self, run: RunRecord, state: RunState, now: datetime, reason: str = "", answer: bytes | None = None
+        self,
+        run: RunRecord,
+        state: RunState,
+        now: datetime,
+        reason: str = "",
+        answer: bytes | None = None,
+        caught: Collection[str] = (),
     ) -> None:
+        """`caught`: paths of calls that failed, and without whose results its code went on."""
         values: dict[str, Any] = {"state": state, "reason": reason, "ended_at": now, "lease_until": None}
         with self.database.transaction() as connection:
             _check(connection, run, for_update=True)
@@ -158,6 +165,9 @@ class RunJournal:
             else:
                 values["answer"] = answer
             connection.execute(update(workflow_run).where(workflow_run.c.id == run.id).values(values))
+            if caught:
+                mine = (workflow_call.c.run_id == run.id, workflow_call.c.path.in_(caught))
+                connection.execute(update(workflow_call).where(*mine).values(caught=True))
 
     def blob(self, run_id: str, digest: bytes) -> bytes:
         """Raises NotStoredError."""

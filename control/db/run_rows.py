@@ -73,6 +73,7 @@ def call_of(row: Row[Any], given: bytes = b"") -> CallRecord:
         failure=None if row.failure is None else msgspec.json.decode(row.failure, type=Failure),
         ended_at=_utc(row.ended_at),
         usd=row.usd,
+        caught=row.caught,
     )
 
 

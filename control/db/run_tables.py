@@ -80,6 +80,13 @@ workflow_call = sa.Table(
     sa.Column("usd", sa.Double, nullable=False, server_default="0"),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("given", sa.LargeBinary, nullable=False, comment="its arguments"),
+    sa.Column(
+        "caught",
+        sa.Boolean,
+        nullable=False,
+        server_default=sa.false(),
+        comment="the code of the run went on without its result",
+    ),
 )
 
 workflow_blob = sa.Table(

@@ -16,6 +16,7 @@ from control.db.run_journal import RunJournal, settle_row
 from control.db.run_rows import call_of, calls_of, calls_shown, place_of, run_of
 from control.db.run_tables import workflow_call, workflow_run, workflow_signal
 from control.db.workflows import StoredWorkflow
+from control.runs.failed_calls import failed_calls, failed_together
 from control.runs.record import CallRecord, CallState, RunRecord, Settled, path_order
 from control.runs.run_state import OPEN, RESUMABLE, RunState
 from medley_sdk.flows.messages import CallKind, Effects, FlowCall
@@ -149,23 +150,24 @@ class PostgresRuns:
     def resume(
         self, run_id: str, now: datetime, resolved: Mapping[str, bytes | None], max_usd: float | None = None
     ) -> RunRecord:
-        """Have a run that failed go on: what failed in it is forgotten, with all that was called after.
+        """Have a run that failed go on: what failed in it is forgotten, with all that was called after. What failed and
+        its code went on without stays as it is.
 
         `resolved`: of calls of which nobody knows what became of them, call path → result (MessagePack), or None to
-        start it once more. `max_usd`: its budget from now on. Raises InUseError for a run that did not fail, where
-        calls with external effects were made after what failed, and where an uncertain call is not resolved."""
+        start it once more; None also for other calls that failed and are to be called again though the code went on
+        without them. `max_usd`: its budget from now on. Raises InUseError for a run that did not fail, where calls with
+        external effects were made after what failed, and where an uncertain call is not resolved."""
         with self.database.transaction() as connection:
             run = _load(connection, run_id, for_update=True)
             if run.state not in RESUMABLE:
                 raise InUseError(f"run {run_id} is {run.state}: only one that failed can be resumed")
             calls = calls_of(connection, run_id)
-            failed = [each for each in calls if each.state is CallState.FAILED]
-            uncertain = {each.call.path for each in failed if each.failure and each.failure.kind == "uncertain"}
-            if uncertain != set(resolved):
-                paths = ", ".join(sorted(uncertain)) or "none"
-                raise InUseError(f"run {run_id}: say what becomes of its uncertain calls, each of them: {paths}")
-            _forget(connection, run, calls, failed)
-            for each in failed:
+            failed = failed_calls(calls)
+            _check_resolved(run_id, failed, resolved)
+            ended_it = {path for path, each in failed.items() if not each.caught}
+            again = [failed[path] for path in failed_together(failed, ended_it | resolved.keys())]
+            _forget(connection, run, calls, again)
+            for each in again:
                 if (result := resolved.get(each.call.path)) is not None:
                     settle_row(connection, run_id, Settled(each.call.path, each.seq, result), now)
             values: dict[str, Any] = {"state": RunState.QUEUED, "reason": "", "ended_at": None, "restarts": 0}
@@ -183,6 +185,20 @@ def _load(connection: Connection, run_id: str, *, for_update: bool = False) -> R
         begun = select(workflow_run.c.id).where(workflow_run.c.id.startswith(run_id[:3], autoescape=True)).limit(100)
         raise not_stored("run", run_id, connection.execute(begun).scalars().all())
     return run_of(row)
+
+
+def _check_resolved(run_id: str, failed: Mapping[str, CallRecord], resolved: Mapping[str, bytes | None]) -> None:
+    """Raise InUseError where it is not said what becomes of an uncertain call, or is said of another call."""
+    uncertain = {path for path, each in failed.items() if each.failure and each.failure.kind == "uncertain"}
+    needed = {path for path in uncertain if not failed[path].caught}
+    if not needed <= resolved.keys():
+        paths = ", ".join(sorted(needed, key=path_order))
+        raise InUseError(f"run {run_id}: say what becomes of its uncertain calls, each of them: {paths}")
+    for path, result in resolved.items():
+        if path not in failed:
+            raise InUseError(f"run {run_id}: call {path} did not fail; `medley runs show {run_id}` lists its calls")
+        if result is not None and path not in uncertain:
+            raise InUseError(f"run {run_id}: call {path} certainly failed: it has no result; have it called again")
 
 
 def _forget(connection: Connection, run: RunRecord, calls: Sequence[CallRecord], failed: Sequence[CallRecord]) -> None:
@@ -204,6 +220,7 @@ def _forget(connection: Connection, run: RunRecord, calls: Sequence[CallRecord],
     signal = workflow_signal.c
     freed = update(workflow_signal).where(signal.run_id == run.id, signal.taken_by.in_(dropped))
     connection.execute(freed.values(taken_by=None))
+    connection.execute(update(workflow_call).where(mine).values(caught=False))
     opened = {"state": CallState.OPEN, "failure": null(), "seq": 0, "started_at": None, "ended_at": None}
     paths = [each.call.path for each in failed]
     connection.execute(update(workflow_call).where(mine, call.path.in_(paths)).values(opened))

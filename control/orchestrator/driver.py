@@ -21,7 +21,7 @@ from control.orchestrator.started_calls import CallEnded, StartedCalls
 from control.runs.book import RunBook
 from control.runs.losses import Losses
 from control.runs.record import INLINE_BYTES, AppVersion, CallRecord, CallState, RunRecord, Settled
-from control.runs.run_state import RunState
+from control.runs.run_state import RESUMABLE, RunState
 from medley_sdk.errors import NonDeterminismError
 from medley_sdk.flows.messages import (
     MOST_RESULT_BYTES,
@@ -85,6 +85,8 @@ class RunDriver:
         self._journal = PatientJournal(journal)
         self._book = RunBook()
         self._usd = run.usd
+        self._causes: tuple[str, ...] = ()
+        """Paths of the calls for whose failures the code ended."""
 
     def drive(self) -> None:
         try:
@@ -101,8 +103,9 @@ class RunDriver:
 
     def _end(self, state: RunState, reason: str = "", answer: bytes | None = None) -> None:
         self._calls.over()  # before it is on record: nothing of a run that has ended is begun
+        caught = self._book.caught(self._causes) if state in RESUMABLE else ()
         try:
-            self._journal.end(self.run, state, self._clock(), reason, answer)
+            self._journal.end(self.run, state, self._clock(), reason, answer, caught)
         except DeposedError:
             return
 
@@ -155,6 +158,7 @@ class RunDriver:
         given = [self._book[path] for path in message.gives]
         failure = next((each.failure for each in given if each.failure is not None), None)
         if failure is not None:
+            self._causes = message.gives
             return _state_of(failure.kind), failure.reason, None
         answer = filled(message.answer, [self._value(each) for each in given])
         if len(answer) > MOST_RESULT_BYTES:
@@ -164,6 +168,7 @@ class RunDriver:
     def _broke(self, message: Broke) -> tuple[RunState, str, bytes | None]:
         self._take(message.calls)
         self._await_work()
+        self._causes = message.causes
         return _state_of(message.fault.why), message.fault.reason, None
 
     def _take(self, calls: tuple[FlowCall, ...]) -> None:

@@ -5,8 +5,9 @@ A run is executed from its start whenever it is taken up. Its code calls the sam
 finds the outcomes that are on record, one by one and in the order in which they came, so that it takes the same turns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from control.runs.failed_calls import failed_calls, failed_together
 from control.runs.record import CallRecord, CallState, path_order
 from medley_sdk.errors import NonDeterminismError
 from medley_sdk.flows.messages import CallKind, Effects, Failure, FlowCall
@@ -101,6 +102,15 @@ class RunBook:
 
     def started(self, path: str) -> None:
         self._started.add(path)
+
+    def caught(self, causes: Collection[str]) -> list[str]:
+        """Return the failed calls without whose results the code went on, in their order. `causes`: those for whose
+        failures it ended. What failed and was not handed over yet is none of them: nobody knows what the code would
+        have done."""
+        failed = failed_calls(self._records.values())
+        handed_over = failed_together(failed, self._delivered)
+        late = {path for path in failed if path in self._announced and path not in handed_over}
+        return sorted(failed.keys() - failed_together(failed, causes) - late, key=path_order)
 
     def open(self, *kinds: CallKind) -> list[CallRecord]:
         """Return the calls of these kinds that the code has made and that have no outcome, in their order."""

@@ -37,6 +37,8 @@ class CallRecord:
     failure: Failure | None = None
     ended_at: datetime | None = None
     usd: float = 0.0
+    caught: bool = False
+    """It failed, and the code of its run, which has failed for another reason, went on without its result."""
 
 
 def path_order(path: str) -> tuple[int, ...]:

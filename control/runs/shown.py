@@ -59,6 +59,7 @@ def shown_call(record: CallRecord) -> dict[str, Any]:
         "effects": str(record.call.effects),
         "state": str(record.state),
         "reason": "" if record.failure is None else record.failure.reason,
+        "caught": record.caught,
         "result": plain(record.value) if record.value else None,
         "usd": record.usd,
         "made_at": record.made_at,

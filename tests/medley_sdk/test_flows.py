@@ -176,6 +176,56 @@ def test_what_failed_is_raised_where_it_is_awaited(failure: str, error: type[Exc
     assert broke.fault.why is why
 
 
+async def instead(start: int) -> int:
+    try:
+        return await double(start)
+    except medley.CallError:
+        return await double(start + 1)
+
+
+async def as_its_own(start: int) -> int:
+    try:
+        return await double(start)
+    except medley.CallError as error:
+        raise ValueError("no way") from error
+
+
+async def handles_badly(start: int) -> int:
+    try:
+        return await double(start)
+    except medley.CallError:
+        return int("none")
+
+
+async def forgets(start: int) -> int:
+    try:
+        return await double(start)
+    except medley.CallError:
+        found: list[int] = []
+    return found[0]
+
+
+async def in_a_group(start: int) -> None:
+    async def one(number: int) -> None:
+        await double(number)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(one(start))
+
+
+@pytest.mark.parametrize(
+    ("function", "causes"),
+    [(instead, ("2",)), (as_its_own, ("1",)), (handles_badly, ("1",)), (forgets, ()), (in_a_group, ("1.1",))],
+)
+def test_a_run_says_for_which_calls_it_ended(function: Any, causes: tuple[str, ...]) -> None:
+    def fails(step: Step) -> Deliver:
+        return Deliver(step.awaits[-1], failure=Failure("call", "it broke"))
+
+    broke = FlowRun("r", 10, fails).executed(medley.workflow(function), {"start": 1}, __file__)
+    assert isinstance(broke, Broke)
+    assert broke.causes == causes
+
+
 async def sleeps_by_itself() -> None:
     await asyncio.sleep(1)
 

@@ -57,6 +57,7 @@ class Call(BaseModel):
     effects: str
     state: str
     reason: str
+    caught: bool = Field(description="It failed, and the code of a run that failed otherwise went on without it.")
     result: Any = Field(description="null: none, or too large to be shown.")
     usd: float
     made_at: datetime
@@ -69,7 +70,9 @@ class Resumption(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     again: list[CallPath] = Field(
-        default=[], max_length=MOST_RESOLVED, description="Uncertain calls that are started once more."
+        default=[],
+        max_length=MOST_RESOLVED,
+        description="Uncertain calls that are started once more, and others that failed and the code went on without.",
     )
     done: dict[CallPath, Any] = Field(
         default={}, max_length=MOST_RESOLVED, description="Uncertain calls that were done, and what they gave."

@@ -140,6 +140,8 @@ class Finished(Struct, frozen=True, array_like=True, tag="finished"):
 class Broke(Struct, frozen=True, array_like=True, tag="broke"):
     calls: tuple[FlowCall, ...]
     fault: Fault
+    causes: tuple[str, ...] = ()
+    """Call paths of the failures that the code did not catch, or that it raised its error from."""
 
 
 class Batch(Struct, frozen=True, array_like=True, tag="batch"):

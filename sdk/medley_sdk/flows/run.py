@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, NoReturn
 
 from medley_sdk.current import current
-from medley_sdk.errors import BudgetError, CallError, TaskError, UncertainCallError
+from medley_sdk.errors import BudgetError, CallError, TaskError, UncertainCallError, failed_calls
 from medley_sdk.flows.calls import Callee
 from medley_sdk.flows.loop import FlowLoop
 from medley_sdk.flows.messages import (
@@ -52,7 +52,7 @@ class FlowRun:
             data, gives = packed(answer, self, MOST_RESULT_BYTES)
             return Finished(self._taken(), data, tuple(ref.path for ref in gives))
         except BaseException as error:
-            return Broke(self._taken(), fault_of(error, file))
+            return Broke(self._taken(), fault_of(error, file), tuple(failed_calls(error)))
         finally:
             current.reset(token)
             asyncio.set_event_loop(None)
@@ -124,7 +124,7 @@ class FlowRun:
     def _value(self, came: Deliver) -> Any:
         callee = self._callees[came.path]
         if came.failure is not None:
-            raise _error(came.failure)
+            raise _error(came.failure, came.path)
         return as_type(came.value, callee.gives, f"the result of call {came.path}, {callee}")
 
     def _taken(self) -> tuple[FlowCall, ...]:
@@ -132,5 +132,7 @@ class FlowRun:
         return calls
 
 
-def _error(failure: Failure) -> CallError:
-    return _ERRORS.get(failure.kind, CallError)(failure.reason)
+def _error(failure: Failure, path: str) -> CallError:
+    error = _ERRORS.get(failure.kind, CallError)(failure.reason)
+    error.call = path
+    return error

@@ -176,5 +176,73 @@ def test_an_uncertain_call_has_to_be_resolved_before_its_run_goes_on(world: Worl
         assert world.answer(run.id) == "done"
 
 
+CAUGHT = """
+import os
+
+import medley_sdk as medley
+
+
+@medley.service
+class Needs:
+    def __call__(self, files: list[str]) -> list[int]:
+        return [os.path.getsize(file) for file in files]
+
+
+@medley.service(effects="external")
+class Note:
+    def __call__(self, files: list[str]) -> list[int]:
+        for file in files:
+            with open(file, "a") as ledger:
+                ledger.write("noted\\n")
+        return [len(files)]
+
+
+@medley.workflow
+async def has_another_way(folder: str) -> int:
+    try:
+        await Needs(f"{folder}/first")
+    except medley.CallError:
+        await Note(f"{folder}/ledger")
+    return await Needs(f"{folder}/second")
+
+
+@medley.workflow
+async def goes_on_without(folder: str) -> int:
+    found = []
+    try:
+        found.append(await Needs(f"{folder}/first"))
+    except medley.CallError:
+        pass
+    return found[0]
+"""
+
+
+def states(world: World, run: str) -> list[tuple[CallState, bool]]:
+    return [(call.state, call.caught) for call in world.runs.calls(run)]
+
+
+def test_failures_that_the_code_caught_are_left_alone_unless_they_are_named(world: World, tmp_path: Path) -> None:
+    world.push(CAUGHT)
+    done, failed, caught = (CallState.DONE, False), (CallState.FAILED, False), (CallState.FAILED, True)
+    with world.orchestrator():
+        first, second = (world.start(name, folder=str(tmp_path)) for name in ("has_another_way", "goes_on_without"))
+        assert {world.ended(run).state for run in (first, second)} == {RunState.FAILED}
+        assert states(world, first) == [caught, done, failed]
+        assert states(world, second) == [caught]
+        for name in ("first", "second"):
+            (tmp_path / name).write_text(name)
+        resume_run(world.act(), first, {})
+        assert world.answer(first) == len("second")
+        assert [state for state, _ in states(world, first)] == [CallState.FAILED, CallState.DONE, CallState.DONE]
+        assert (tmp_path / "ledger").read_text() == "noted\n"
+        resume_run(world.act(), second, {})
+        assert world.ended(second).state is RunState.FAILED
+        for wrong in ({"1": b"\x05"}, {"2": None}):
+            with pytest.raises(InUseError):
+                resume_run(world.act(), second, wrong)
+        resume_run(world.act(), second, {"1": None})
+        assert world.answer(second) == len("first")
+
+
 def replace_path(call: FlowCall, path: str) -> FlowCall:
     return FlowCall(path, call.kind, call.target, call.given)

@@ -91,3 +91,20 @@ def test_runs_end_and_go_on_as_the_table_says() -> None:
     ends = [state for state in RunState if state not in OPEN and state not in RESUMABLE]
     assert all(NEXT[state] == () for state in ends)
     assert all(RunState.CANCELLED in NEXT[state] for state in OPEN)
+
+
+def test_failures_are_caught_that_the_code_was_handed_and_did_not_end_for() -> None:
+    why = Failure("call", "no")
+    made = [call(path) for path in "1234"] + [call("5", "1"), call("6", "2")]
+    failed = [record(each, seq, failure=why) for seq, each in enumerate(made, 1)]
+    book = RunBook(failed)
+    assert book.caught(()) == list("123456")  # the code did not come to them
+    book.announced(made)
+    assert book.caught(()) == []  # it called them, and was not handed what came of them
+    for awaits in ("5", "3"):
+        book.next_outcome([awaits])
+    assert book.caught(()) == ["1", "3", "5"]  # 1 was handed over with what takes it
+    assert book.caught(["3"]) == ["1", "5"]
+    assert book.caught(["1"]) == ["3"]
+    book.executed_again()
+    assert book.caught(()) == list("123456")
