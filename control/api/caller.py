@@ -24,6 +24,7 @@ class Caller:
     token_id: str
     name: str
     role: Role
+    project: str
     secret: Secret
     """What it proved itself with."""
     session_ends_at: datetime | None = None
@@ -46,7 +47,7 @@ def identify(request: Request, database: Database, now: datetime) -> Caller:
             token = PostgresApiTokens(database).authenticate(secret, now)
         if token is None:
             raise _unknown("the API token is wrong, expired or revoked")
-        return Caller(token.id, token.name, token.role, secret)
+        return Caller(token.id, token.name, token.role, token.project, secret)
     cookie = request.cookies.get(COOKIE)
     if cookie is None:
         raise _unknown("send `Authorization: Bearer TOKEN` (`medley token create`), or sign in at /api/v1/session")
@@ -59,7 +60,7 @@ def identify(request: Request, database: Database, now: datetime) -> Caller:
         if not hmac.compare_digest(sent.encode(), csrf_token(session).encode()):
             raise ApiError(403, "csrf", f"send {CSRF_HEADER} with the csrf_token of GET /api/v1/session")
     token, ends_at = found
-    return Caller(token.id, token.name, token.role, session, ends_at)
+    return Caller(token.id, token.name, token.role, token.project, session, ends_at)
 
 
 def csrf_token(session: Secret) -> str:

@@ -30,6 +30,10 @@ def gateway(
             help="Shared memory for pictures and sounds that are not pulled yet; default: by the models served.",
         ),
     ] = None,
+    api: Annotated[
+        str,
+        typer.Option(help="URL of the admin API, where clients' runs of workflows are started.", show_default=False),
+    ] = "",
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
 ) -> None:
@@ -45,6 +49,8 @@ def gateway(
     from control.reconcile.daemon_home import DaemonHome
     from control.tls_files import tls_files
 
+    if api and not api.startswith(("http://", "https://")):
+        raise ValueError(f"--api {api!r} is no URL; it looks like http://HOST:8080")
     log_json_lines()
     tls = tls_files(tls_cert, tls_key)
     own = DaemonHome.below(home())
@@ -53,5 +59,6 @@ def gateway(
         image_hosts=tuple(image_host or ()),
         preprocessor_interface=preprocessor_interface,
         preprocessor_slab_mib=preprocessor_slab_mib or 0,
+        api_url=api,
     )
     run(host, port, own.table, own.gateway_key, settings, tls)

@@ -57,9 +57,16 @@ class PostgresRuns:
         assert made is not None  # noqa: S101 - a row that is inserted is returned
         return run_of(made)
 
-    def load(self, run_id: str) -> RunRecord:
+    def load(self, run_id: str, project: str | None = None) -> RunRecord:
+        """`project`: a run of another one is as good as none, and no near ids are named."""
         with self.database.transaction() as connection:
-            return _load(connection, run_id)
+            if project is None:
+                return _load(connection, run_id)
+            mine = (workflow_run.c.id == run_id, workflow_run.c.project == project)
+            row = connection.execute(select(workflow_run).where(*mine)).one_or_none()
+        if row is None:
+            raise not_stored("run", run_id, ())
+        return run_of(row)
 
     def page(
         self,

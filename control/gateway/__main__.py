@@ -34,6 +34,8 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults.channel, name))
     fetched = "host that pictures may be fetched from, over HTTPS (repeat; `.example.org`: all below it)"
     parser.add_argument("--image-host", action="append", default=[], metavar="HOST", help=fetched)
+    runs = "URL of the admin API, where clients' runs of workflows are started"
+    parser.add_argument("--api", default=defaults.api_url, metavar="URL", help=runs)
     parser.add_argument("--tls-cert", type=Path, help="certificate chain, PEM: serve HTTPS")
     parser.add_argument("--tls-key", type=Path, help="its private key, PEM")
     interface = "address of this machine, by which nodes of encoders pull pictures and sounds from it"
@@ -47,7 +49,8 @@ def main() -> None:
     tuned = {name: getattr(given, name) for name in _TUNABLE}
     hosts = tuple(given.image_host)
     tuned |= {name: getattr(given, name) for name in _PREPROCESSOR}
-    settings = replace(defaults, channel=channel, metering_interval_s=interval_s, image_hosts=hosts, **tuned)
+    tuned |= {"image_hosts": hosts, "api_url": given.api}
+    settings = replace(defaults, channel=channel, metering_interval_s=interval_s, **tuned)
     try:
         tls = tls_files(given.tls_cert, given.tls_key)
         run(given.host, given.port, given.table, given.key, settings, tls)

@@ -35,6 +35,8 @@ from control.gateway.parsed_chat_reply import chat_reply
 from control.gateway.response_body import ResponseBody
 from control.gateway.response_reply import ResponseReply
 from control.gateway.response_request import in_own_words, params_of
+from control.gateway.runs.run_answers import RunAnswers
+from control.gateway.runs.run_request import ENDPOINT, RunBody, RunPath, run_path
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tasks.apps import Apps
@@ -46,6 +48,7 @@ _log = logging.getLogger(__name__)
 
 _CLIENT_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
 _EMBEDDINGS = "/v1/embeddings"
+_OTHER = "other"
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -60,6 +63,7 @@ class GatewayApp:
         table: TableKeeper,
         generation: Generation,
         made_answers: MadeAnswers,
+        run_answers: RunAnswers,
         metrics: GatewayMetrics,
         start_span: StartSpan,
     ) -> None:
@@ -70,6 +74,7 @@ class GatewayApp:
         self._metrics = metrics
         self._generation = generation
         self._made_answers = made_answers
+        self._run_answers = run_answers
         self._start_span = start_span
         self._bodies = BodyBudget(settings.max_bodies_bytes)
         self._get: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
@@ -94,9 +99,10 @@ class GatewayApp:
         given = header(scope, b"x-request-id")
         request = given.decode() if _CLIENT_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
         status = 200
-        is_generation, began_s = scope["path"] in self._post, time.monotonic()
+        endpoint, began_s = self._endpoint(scope["path"]), time.monotonic()
+        is_generation = endpoint != _OTHER
         start = self._start_span if is_generation else ids_alone
-        span = start(scope["path"], read_trace_parent(header(scope, b"traceparent").decode("ascii", "replace")))
+        span = start(endpoint, read_trace_parent(header(scope, b"traceparent").decode("ascii", "replace")))
         headers = ((b"x-request-id", request.encode()), (b"traceparent", str(span.trace).encode()))
         try:
             async with asyncio.timeout(self.settings.request_timeout_s + TIMEOUT_SLACK_S) as timeout:
@@ -126,7 +132,11 @@ class GatewayApp:
             about = {"request": request, "trace": span.trace.trace_id, "status": status}
             _log.info("%s", scope["path"], extra={**about, "seconds": round(time.monotonic() - began_s, 4)})
         span.end(request=request, status=status)
-        self._metrics.requests.labels(scope["path"] if scope["path"] in self._post else "other", status).inc()
+        self._metrics.requests.labels(endpoint, status).inc()
+
+    def _endpoint(self, path: str) -> str:
+        """Name the endpoint of a path for logs and metrics, which know a few."""
+        return path if path in self._post else ENDPOINT if run_path(path) is not None else _OTHER
 
     async def _route(self, scope: Scope, exchange: HttpExchange) -> None:
         path, method = scope["path"], scope["method"]
@@ -134,6 +144,8 @@ class GatewayApp:
         handler = handlers.get(path)
         if handler is None and method in ("GET", "HEAD") and path.startswith("/v1/models/"):
             handler = self._model
+        if handler is None and (found := run_path(path)) is not None:
+            handler = self._runs(found, method)
         if handler is None:
             raise self._no_handler(path, method)
         if path.startswith("/v1/") or path in self._post:
@@ -152,10 +164,10 @@ class GatewayApp:
         if path.startswith("/v1/responses/"):
             kept = "Responses are not kept here: there is none to get, end or delete. Keep what POST /v1/responses gave"
             return ApiError(404, "invalid_request_error", kept, code="not_found")
-        other = {**self._get, **self._post}.get(path)
-        if other is None:
+        runs = run_path(path)
+        if path not in self._get and path not in self._post and runs is None:
             return ApiError(404, "invalid_request_error", f"Unknown URL: {method} {path[:200]}", code="unknown_url")
-        allowed = "POST" if path in self._post else "GET"
+        allowed = "POST" if path in self._post or (runs is not None and not runs.run) else "GET"
         return ApiError(
             405,
             "invalid_request_error",
@@ -204,6 +216,16 @@ class GatewayApp:
     async def _draw(self, exchange: HttpExchange, scope: Scope) -> None:
         params = image_params(read_body(await self._body(exchange, scope), ImageBody))
         await self._made_answers.draw(params, exchange)
+
+    def _runs(self, path: RunPath, method: str) -> Callable[[HttpExchange, Scope], Awaitable[None]] | None:
+        """Find who answers a request for runs; None: nobody does."""
+        if method == "POST" and not path.run:
+            return partial(self._start_run, path)
+        return partial(self._run_answers.show, path) if method in ("GET", "HEAD") and path.run else None
+
+    async def _start_run(self, path: RunPath, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope) or b"{}", RunBody)
+        await self._run_answers.start(body, path, exchange, scope)
 
     async def _tokenize(self, exchange: HttpExchange, scope: Scope) -> None:
         body = read_body(await self._body(exchange, scope), TokenizeBody)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from control.gateway.http import Message
 from control.gateway.reply import Piece, Reply
 
-_EVENTS = (
+EVENT_HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
@@ -47,7 +47,8 @@ class EventStream:
     async def _begin(self) -> None:
         if not self.has_status:
             self.has_status = True
-            await self._send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *self._headers]})
+            headers = [*EVENT_HEADERS, *self._headers]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _open(self) -> None:
         if not self._is_open:

@@ -36,6 +36,7 @@ class GatewayMetrics:
         self.unit_s = histogram("unit_seconds", "Picture or sound of a request to its rows at an executor", _LATENCY_S)
         self.first_piece_s = histogram("time_to_first_piece_seconds", "Request to first sound, or picture", _LATENCY_S)
         self.open_calls = gauge("open_calls", "Requests being answered")
+        self.open_runs = gauge("open_runs", "Requests for runs of workflows being answered")
         self.held_calls = gauge("held_calls", "Requests that wait for a model that nothing serves", "model")
         self.unstored_intervals = gauge("unstored_intervals", "Of load, that the control plane does not know yet")
         self.dropped_intervals = gauge("dropped_intervals", "Of load, that it will never know")

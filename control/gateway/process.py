@@ -32,6 +32,7 @@ from control.gateway.metrics import GatewayMetrics
 from control.gateway.published import Published
 from control.gateway.reporter import Reporter
 from control.gateway.request_accounts import RequestAccounts
+from control.gateway.runs.run_answers import RunAnswers
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.gateway.tasks.apps import Apps
@@ -43,6 +44,7 @@ from policies.metered_work import metered_classes
 
 if TYPE_CHECKING:
     from control.gateway.media.fetcher import ImageFetcher
+    from control.gateway.runs.run_relay import RunRelay
 
 _SWITCH_S = 0.0005
 
@@ -83,8 +85,10 @@ async def _serve(
     accounts = RequestAccounts(meter)
     generation = Generation(dispatcher, gate, accounts, intake, apps, settings, metrics)
     made_answers = MadeAnswers(dispatcher, gate, accounts, apps, settings, metrics)
+    relay = _relay(settings)
+    runs, spans = RunAnswers(relay, accounts, settings, metrics), spans_of("medley-gateway")
     config = uvicorn.Config(
-        GatewayApp(settings, dispatcher, apps, table, generation, made_answers, metrics, spans_of("medley-gateway")),
+        GatewayApp(settings, dispatcher, apps, table, generation, made_answers, runs, metrics, spans),
         http=bounded(settings.http),
         ws="none",
         lifespan="off",
@@ -113,6 +117,8 @@ async def _serve(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         intake.close()
+        if relay is not None:
+            await relay.close()
         dispatcher.close()
         apps.close()
         await preprocessor.close()
@@ -127,6 +133,15 @@ def _fetcher(settings: GatewaySettings) -> "ImageFetcher | None":
 
     hosts = frozenset(host.lower().rstrip(".") for host in settings.image_hosts)
     return ImageFetcher(FetchRules(hosts, settings.images.max_bytes), system_resolve, ssl.create_default_context())
+
+
+def _relay(settings: GatewaySettings) -> "RunRelay | None":
+    """None where no API is known."""
+    if not settings.api_url:
+        return None
+    from control.gateway.runs.run_relay import RunRelay
+
+    return RunRelay(settings.api_url)
 
 
 class _Server(HttpServer):

@@ -1,9 +1,11 @@
 """What is written down of a request: that it was asked, how much work it was, and what it takes of its key's limits."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from control.gateway.api_error import ApiError
 from control.gateway.key_limits import Headers, KeyCharge, KeyLimits
 from control.gateway.meter import Meter, Offer
 from control.gateway.model_entry import ModelEntry
@@ -76,6 +78,22 @@ class RequestAccounts:
         self._meter.settle_made(entry.offer, units, is_whole=is_whole, is_length_known=is_length_known)
         if entry.taken is not None:
             self._limits.settle(entry.taken, 0.0, self._loop.time())
+
+    @asynccontextmanager
+    async def run(self, key: AccessKey | None) -> AsyncIterator[Headers]:
+        """Take a request of a key while a run of a workflow is started or looked at; it yields headers for its answer.
+        Of tokens its models' calls take, as calls of its project. Raises ApiError 429."""
+        taken, is_served = self._limits.take(key, 0.0, self._loop.time()), True
+        try:
+            yield () if taken is None else taken.headers
+        except ApiError as error:
+            is_served = error.status < 500
+            raise
+        finally:
+            if taken is not None and is_served:
+                self._limits.settle(taken, 0.0, self._loop.time())
+            elif taken is not None:
+                self._limits.give_back(taken, self._loop.time())
 
     def refuse(self, entry: Entry) -> None:
         """Note that it was refused for want of capacity."""

@@ -51,6 +51,10 @@ class GatewaySettings:
     """A request that loses this many instances fails: it may be what kills them."""
     max_open_calls: int = 4096
     """Beyond it new requests are told to come again."""
+    max_open_runs: int = 1024
+    """The same of requests that wait for runs of workflows, each of which asks the API once a second."""
+    api_url: str = ""
+    """Of the admin API, at which clients' runs are started; empty: no runs."""
     max_wait_s: float = 10.0
     """Admitted work that may wait, in seconds of its class's capacity: what a TTFT objective leaves for queueing."""
     metering_interval_s: int = 60

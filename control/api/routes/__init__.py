@@ -4,6 +4,7 @@ from control.api.routes import (
     alerts,
     apps,
     budgets,
+    client_runs,
     cost,
     decisions,
     demand,
@@ -35,6 +36,6 @@ from control.api.routes import (
 _RESOURCES = (
     health, session, projects, models, fleets, specs, plans, objectives, decisions, instances, playground, templates,
     graphs, apps, offers, demand, cost, budgets, alerts, webhooks, slo, series, status, events, tokens, operations,
-    idempotency_keys, workflows, runs,
+    idempotency_keys, workflows, runs, client_runs,
 )  # fmt: skip
 ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

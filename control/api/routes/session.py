@@ -43,7 +43,7 @@ def sign_in(body: SignIn, request: Request, response: Response, services: Servic
     if token is None:
         raise ApiError(401, "unauthorized", "the API token is wrong, expired or revoked")
     if not token.role.covers(Role.VIEWER):
-        detail = f"{token.name!r} has role {token.role}: it may call models, and see nothing here"
+        detail = f"{token.name!r} has role {token.role}: it may use gateways, and see nothing here"
         raise ApiError(403, "forbidden", detail, facts={"needs": Role.VIEWER, "role": token.role})
     with services.database.as_one() as database:
         secret, ends_at = PostgresSessions(database).create(token, now, services.settings.session)
