@@ -1,7 +1,7 @@
 """What any-to-any models cost over real offers, beside the Cornserve paper's cells of A100s. Exits with 1 where it is
 more.
 
-    python -m bench.graph_prices [--graphs qwen-image,qwen2.5-omni-7b]
+    python -m bench.graph_prices [--graphs qwen-image,qwen2.5-omni-7b] [-o bench/printed]
 
 The sixteen set-ups of the paper's evaluation: InternVL3 38B and Qwen2.5-VL 32B under the four workloads of its Table 3
 and ServeGen's images, Qwen2.5-Omni and Qwen3-Omni on 8 and 16 GPUs, Qwen-Image with two lengths of prompts. Of each,
@@ -12,9 +12,12 @@ twenty seconds, and counts as it is where a cheaper one could be found in more.
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from bench.evaluation.table import Table
 from bench.graph_specs import BenchType, library_of_world, world_of_apps
 from control.allocator import solve
 from control.checker import check
@@ -39,6 +42,7 @@ TABLE_3 = (
     ("fewer images", 0.6, 13 * 256, 68 * 38, 100, 100),
 )
 READERS = ("internvl3-38b", "qwen2.5-vl-32b")
+COLUMNS = ("set-up", "requests/s", "its cells, $/h", "on A100s, $/h", "on all, $/h", "saved", "nodes")
 HEARD, SPOKEN = 0.5, 0.2
 """Shares of the requests of Omni models that bring audio, and that are answered with it."""
 
@@ -77,38 +81,49 @@ def work_of(world: World) -> AppWork:
     return work
 
 
+def priced(each: SetUp) -> tuple[tuple[str, ...], bool]:
+    """A row of the table, and whether the plans are sound and cost no more than the paper's cells."""
+    world = world_of_apps({each.graph: each.types}, CLOUDS, 1.0)
+    node = next(n for n in world.recipe.nodes if (n.gpu, n.gpu_count) == (PAPER_GPU, NODE_GPUS))
+    problem = work_of(world).problem(node)
+    if problem is None:
+        return (each.name, *["does not fit"] * (len(COLUMNS) - 1)), False
+    served = most_requests(problem, each.gpus).requests_per_s
+    price = min(o.usd_per_hour for o in world.quotes.offers if o.node_config == node.id)
+    cells = price * each.gpus / NODE_GPUS
+    templates = library_of_world(world)
+    snapshot = replace(world.snapshot(NOON, templates), settings=AS_PAPER)
+    demand = tuple(replace(d, requests_per_s=d.requests_per_s * served) for d in snapshot.demand)
+    snapshot = versioned(replace(snapshot, demand=demand))
+    of_paper = tuple(offer for offer in snapshot.offers if offer.node_config.startswith(f"{PAPER_GPU}:"))
+    own = versioned(replace(snapshot, offers=of_paper))
+    plan, alike = solve(snapshot, templates), solve(own, templates)
+    sound = not plan.unmet and not alike.unmet and not check(plan, snapshot) and not check(alike, own)
+    nodes: Counter[str] = Counter()
+    for offer in plan.offers:
+        nodes[offer.node_config.partition("/")[0]] += offer.nodes
+    on = ", ".join(f"{count} {config}" for config, count in sorted(nodes.items())) + ("" if sound else ", UNSOUND")
+    costs = f"{cells:.2f}", f"{alike.usd_per_hour:.2f}", f"{plan.usd_per_hour:.2f}"
+    row = each.name, f"{served:.3g}", *costs, f"{1 - plan.usd_per_hour / cells:.1%}", on
+    return row, sound and plan.usd_per_hour <= cells * (1 + 1e-3)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", default="", help="only these")
-    only = {name for name in parser.parse_args().graphs.split(",") if name}
-    dearer = 0
-    columns = f"{'requests/s':>11}{'cells $/h':>11}{'A100s $/h':>11}{'all $/h':>9}{'saved':>8}"
-    print(f"{'graph':20}{'set-up':18}{columns}  on")
-    for each in (each for each in set_ups() if not only or each.graph in only):
-        world = world_of_apps({each.graph: each.types}, CLOUDS, 1.0)
-        node = next(n for n in world.recipe.nodes if (n.gpu, n.gpu_count) == (PAPER_GPU, NODE_GPUS))
-        problem = work_of(world).problem(node)
-        if problem is None:
-            print(f"{each.graph:20}{each.name:18} does not fit {node.id}")
-            continue
-        served = most_requests(problem, each.gpus).requests_per_s
-        price = min(o.usd_per_hour for o in world.quotes.offers if o.node_config == node.id)
-        cells = price * each.gpus / NODE_GPUS
-        templates = library_of_world(world)
-        snapshot = replace(world.snapshot(NOON, templates), settings=AS_PAPER)
-        demand = tuple(replace(d, requests_per_s=d.requests_per_s * served) for d in snapshot.demand)
-        snapshot = versioned(replace(snapshot, demand=demand))
-        plan = solve(snapshot, templates)
-        own = tuple(o for o in snapshot.offers if o.node_config.startswith(f"{PAPER_GPU}:"))
-        alike = solve(versioned(replace(snapshot, offers=own)), templates)
-        sound = not plan.unmet and not alike.unmet and not check(plan, snapshot)
-        dearer += not sound or plan.usd_per_hour > cells * (1 + 1e-3)
-        on = ", ".join(sorted({config.partition("/")[0] for i in plan.instances for config in i.nodes}))
-        saved = 1 - plan.usd_per_hour / cells
-        costs = f"{cells:11.2f}{alike.usd_per_hour:11.2f}{plan.usd_per_hour:9.2f}{saved:8.1%}"
-        print(f"{each.graph:20}{each.name:18}{served:11.3g}{costs}  {on}{'' if sound else '  UNSOUND'}")
-    print("never dearer" if not dearer else f"{dearer} DEARER OR UNSOUND")
-    return 1 if dearer else 0
+    parser.add_argument("-o", type=Path, help="folder to keep the tables in")
+    asked = parser.parse_args()
+    every = list(set_ups())
+    missed = 0
+    for graph in asked.graphs.split(",") if asked.graphs else dict.fromkeys(each.graph for each in every):
+        table = Table(f"cornserve-prices-{graph}", COLUMNS)
+        for row, is_met in map(priced, (each for each in every if each.graph == graph)):
+            table.add(*row)
+            missed += not is_met
+        print(graph)
+        table.show(asked.o)
+    print("never dearer" if not missed else f"{missed} DEARER OR UNSOUND")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
