@@ -14,6 +14,7 @@ from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
+from agents.gateway_work import GatewayWork
 from agents.messages.component_work import Encode, Encoded, Made, Make
 from agents.messages.to_gateway import (
     Failed,
@@ -33,6 +34,8 @@ from policies.places import GRANT_S, Places
 from policies.room import Room
 
 _log = logging.getLogger(__name__)
+_TELL_WORK_S = 0.02
+"""What other gateways have is told no more often: each choice of a member is off by what they sent meanwhile."""
 
 
 class ServesUnits(Protocol):
@@ -103,6 +106,10 @@ class Gateways:
         self._room = Room()
         """As all gateways together know it."""
         self._places = Places[Peer]()
+        self._work = GatewayWork[Peer]()
+        self._tells_work = False
+        """Whether gateways choose among its like by what waits (`late-pull-v1`): it has been sent units, or rows."""
+        self._telling: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
         self._start_span = spans_of("medley-scheduler")
         self._open: dict[tuple[bytes, int], _Followed] = {}
@@ -116,6 +123,7 @@ class Gateways:
         self._count(message)
         if isinstance(message, Finished | Failed):
             self._note_end(gateway, message)
+        self._note_done(gateway, message)
         try:
             self._listener.send(gateway, message)
         except ChannelError as error:
@@ -149,12 +157,13 @@ class Gateways:
 
     def _status_for(self, gateway: Peer, status: Status) -> Status:
         own, is_shared = self._places.of(gateway), self._places.are_shared(gateway)
-        return msgspec.structs.replace(status, places=own, is_shared=is_shared)
+        others = self._work.of_others(gateway) if gateway.role == "gateway" else None
+        return msgspec.structs.replace(status, places=own, is_shared=is_shared, others_units=others)
 
     def close(self) -> None:
-        self._timer.cancel()
-        if self._again is not None:
-            self._again.cancel()
+        for timer in (self._timer, self._again, self._telling):
+            if timer is not None:
+                timer.cancel()
         self._listener.close()
 
     def joined(self, peer: Peer) -> None:
@@ -162,6 +171,7 @@ class Gateways:
             self.send(peer, self._scheduler.status)
             return
         self._places.join(peer)
+        self._work.join(peer)
         status = self._scheduler.status
         self._places.give_out(status.places or 0, self._loop.time())
         self.send(peer, self._status_for(peer, status))
@@ -170,6 +180,7 @@ class Gateways:
         for key in [key for key in self._open if key[0] == peer.connection]:
             del self._open[key]
         self._places.leave(peer)
+        self._work.leave(peer)
         self._scheduler.leave(peer)
 
     def received(self, peer: Peer, message: ToScheduler) -> None:
@@ -182,11 +193,14 @@ class Gateways:
                 self._room.use()
                 if message.leg is not Leg.DECODE and peer.role == "gateway":
                     self._places.use(peer)
+                    units = len(message.prompt) + len(message.generated)
+                    self._note_work(peer, message.attempt, units, is_told=bool(message.given))
                 self._scheduler.submit(peer, message)
             case Encode() | Make():
                 self._hand_on(peer, message)
             case Cancel():
                 self._open.pop((peer.connection, message.attempt), None)
+                self._end_work(peer, message.attempt)
                 self._scheduler.cancel(peer, message.attempt)
                 self.tell_room()
             case Drain():
@@ -204,6 +218,7 @@ class Gateways:
     def _hand_on(self, peer: Peer, message: Encode | Make) -> None:
         self._room.use()
         if isinstance(message, Encode) and self._units is not None:
+            self._note_work(peer, message.attempt, message.rows, is_told=True)
             self._units.encode(peer, message)
         elif isinstance(message, Make) and self._makers is not None:
             self._makers.make(peer, message)
@@ -211,6 +226,32 @@ class Gateways:
             what = "encodes" if isinstance(message, Encode) else "generates"
             reason = f"nothing here {what} as {message.component} of {message.model} does"
             self.send(peer, Failed(message.attempt, Failure.UNKNOWN_MODEL, reason))
+
+    def _note_work(self, gateway: Peer, attempt: int, units: int, *, is_told: bool) -> None:
+        self._work.begin(gateway, attempt, units)
+        self._tells_work |= is_told
+        self._tell_work()
+
+    def _note_done(self, gateway: Peer, message: ToGateway) -> None:
+        """Its first token says that a prompt is computed."""
+        if isinstance(message, Tokens):
+            for run in message.runs:
+                self._end_work(gateway, run.attempt)
+        elif isinstance(message, Finished | Failed | Encoded):
+            self._end_work(gateway, message.attempt)
+
+    def _end_work(self, gateway: Peer, attempt: int) -> None:
+        if self._work.end(gateway, attempt):
+            self._tell_work()
+
+    def _tell_work(self) -> None:
+        """Have gateways told soon what others have; a heartbeat does where none of them chooses by it."""
+        if self._tells_work and self._telling is None and self._work.is_of_several:
+            self._telling = self._loop.call_later(_TELL_WORK_S, self._tell_work_now)
+
+    def _tell_work_now(self) -> None:
+        self._telling = None
+        self.tell_status()
 
     def _note_end(self, gateway: Peer, message: Finished | Failed) -> None:
         followed = self._open.pop((gateway.connection, message.attempt), None)

@@ -9,6 +9,7 @@ import numpy as np
 from policies.demand_history import DemandHistory
 from policies.forecast import Forecast
 from policies.metered_work import MeteredClass
+from templates_lib.apps.app import serving_id
 from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 
@@ -17,7 +18,7 @@ class DemandRule:
     """Rule by which the demand for one request type follows from its history."""
 
     app: str
-    """Name as metered, and as in the routes: `serving_id` of an app's request type."""
+    """Name as in routes and demand."""
     model: str
     """The app: what people override."""
     share: float
@@ -35,8 +36,14 @@ class DemandRule:
     request_type: str = DEFAULT_TYPE
 
     @property
+    def metered(self) -> str:
+        """Name of the model by which gateways know the request type."""
+        return serving_id(self.app, self.request_type)
+
+    @property
     def key(self) -> str:
-        return f"{self.app}/{self.request_type}"
+        """Of its history."""
+        return f"{self.metered}/{DEFAULT_TYPE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +64,20 @@ def demand_at(
 ) -> tuple[Demand, ...]:
     """One demand a rule, 0 where nothing is to run.
 
-    `histories`: by `app/request_type`; `overrides`: by model; `waiting`: by app, requests that gateways hold because
-    nothing serves them: they are demand at once, whatever the forecast says. Floor and ceiling hold for forecasts, not
-    for what an operator says.
+    `histories`: by `DemandRule.key`; `overrides`: by model; `waiting`: by `DemandRule.metered`, requests that gateways
+    hold because nothing serves them: they are demand at once, whatever the forecast says. Floor and ceiling hold for
+    forecasts, not for what an operator says.
     """
+
+    def rate(rule: DemandRule) -> float:
+        said, held = overrides.get(rule.model), waiting.get(rule.metered, 0)
+        return _requests_per_s(histories.get(rule.key), rule, said, held, now_s)
+
     return tuple(
         Demand(
             rule.app,
             rule.request_type,
-            _requests_per_s(histories.get(rule.key), rule, overrides.get(rule.model), waiting.get(rule.app, 0), now_s),
+            rate(rule),
             rule.priority,
         )
         for rule in rules

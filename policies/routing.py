@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate, product
 
+from policies.pools.dispatches import LATE_PULL
 from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from policies.smooth_wrr import SmoothWrr
 from templates_lib.sources.graph_record import DISPATCH
@@ -236,7 +237,9 @@ BY_SLACK = "slack-v1"
 """The policy of `policies.slack`. What of it a router decides by itself, where no queue is asked, is as in `wrr-v1`."""
 BY_ID = DISPATCH
 """The policy that templates of any-to-any models name: `PathRouter`."""
-ROUTING_POLICIES = {"wrr-v1": ModelRouter, BY_SLACK: ModelRouter, BY_ID: PathRouter}
+BY_LOAD = LATE_PULL
+"""The policy of `policies.pools`: routes as `BY_ID` has them; of the members of a leg who is done first."""
+ROUTING_POLICIES = {"wrr-v1": ModelRouter, BY_SLACK: ModelRouter, BY_ID: PathRouter, BY_LOAD: PathRouter}
 """The registry of routing policies: what chooses members, by the name that a model's table gives
 (`RoutedModel.policy`) and under which capacity is certified."""
 

@@ -4,15 +4,18 @@ Theory of operation. A unit is a job from its arrival until it is answered, once
 
     fetching → ready → computing → (answered)
 
-While its values are on their way it holds nobody up: batches are made of what is ready, in the order in which it became
-so. A batch is of one component, as large as the engine takes it; who is first decides which component it is of. Nothing
-is kept of a unit that was answered, so one that is sent again is another job.
+While its values are on their way it holds nobody up: batches are made of what is ready, in the order of turns: that in
+which it became so, but that later units of a large request let those of others pass (`policies.pools.turns`), where
+its gateway says so. A batch is of one component, as large as the engine takes it; who is first decides which component
+it is of. Nothing is kept of a unit that was answered, so one that is sent again is another job.
 """
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
+
+from policies.pools.turns import interleaved
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -39,7 +42,9 @@ class _Job(Generic[Key]):
     key: Key
     component: str
     due_s: float
+    behind_s: float
     rows: int = 0
+    turn_s: float = 0.0
 
 
 class UnitQueue(Generic[Key]):
@@ -66,18 +71,19 @@ class UnitQueue(Generic[Key]):
     def room(self) -> int:
         return max(0, self._most_waiting - self.waiting)
 
-    def add(self, key: Key, component: str, due_s: float) -> Refusal | None:
-        """Take a unit whose values are to be fetched now. Raises ValueError for one that is there already, KeyError
-        for a component that there is no engine for."""
+    def add(self, key: Key, component: str, due_s: float, behind_s: float = 0.0) -> Refusal | None:
+        """Take a unit whose values are to be fetched now. `behind_s`: work of its request that it is behind, as of
+        `Encode`. Raises ValueError for one that is there already, KeyError for a component that there is no engine
+        for."""
         if key in self:
             raise ValueError(f"unit {key} is there already")
         self._limits[component]
         if not self.room:
             return Refusal.FULL
-        self._fetching[key] = _Job(key, component, due_s)
+        self._fetching[key] = _Job(key, component, due_s, behind_s)
         return None
 
-    def fetched(self, key: Key, rows: int) -> Refusal | None:
+    def fetched(self, key: Key, rows: int, now_s: float) -> Refusal | None:
         """The values of a unit are here: `rows` of a batch. One that was cancelled meanwhile changes nothing; one that
         no batch holds is gone with that."""
         job = self._fetching.pop(key, None)
@@ -85,7 +91,7 @@ class UnitQueue(Generic[Key]):
             return None
         if rows > self._limits[job.component].most_rows:
             return Refusal.TOO_LARGE
-        job.rows = rows
+        job.rows, job.turn_s = rows, interleaved(now_s, job.behind_s)
         self._ready[key] = job
         return None
 
@@ -94,9 +100,10 @@ class UnitQueue(Generic[Key]):
         if self._is_busy or not self._ready:
             return None
         self._is_busy = True
-        first = next(iter(self._ready.values()))
-        limits, rows = self._limits[first.component], 0
-        for job in (job for job in tuple(self._ready.values()) if job.component == first.component):
+        in_turn = sorted(self._ready.values(), key=lambda job: job.turn_s)
+        first, rows = in_turn[0], 0
+        limits = self._limits[first.component]
+        for job in (job for job in in_turn if job.component == first.component):
             if len(self._computing) == limits.most_units or rows + job.rows > limits.most_rows:
                 break  # a smaller one behind it would pass it again and again
             rows += job.rows

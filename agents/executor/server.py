@@ -84,7 +84,7 @@ class ExecutorServer:
             self._fail(key, Failure.UNKNOWN_MODEL, f"there is no {asked.component} of {asked.model} here")
         elif self._state is not SchedulerState.READY or self._queue is None:
             self._fail(key, Failure.DRAINING, "takes no new unit")
-        elif refused := self._queue.add(key, asked.component, wanted.due_s):
+        elif refused := self._queue.add(key, asked.component, wanted.due_s, asked.behind_s):
             self._fail(key, *_REFUSED[refused])
         else:
             self._thread.fetch(wanted)
@@ -123,7 +123,7 @@ class ExecutorServer:
         if wanted.key not in self._units:
             return  # nobody waits for it any more
         self._here[wanted.key] = unit
-        if refused := self._queue.fetched(wanted.key, unit.rows):
+        if refused := self._queue.fetched(wanted.key, unit.rows, time.monotonic()):
             self._fail(wanted.key, *_REFUSED[refused])
         self._compute()
 

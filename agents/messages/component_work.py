@@ -55,6 +55,11 @@ class Encode(Struct, frozen=True, array_like=True, tag="encode"):
     key: ContentKey | None = None
     """Of the unit: rows that are kept under it are not made again."""
     trace: MaybeTrace = ""
+    rows: Count = 0
+    """That the gateway expects of it; 0: one of the previous version does not say."""
+    behind_s: Annotated[float, Meta(ge=0, le=3600)] = 0.0
+    """How much later its turn is than that of a unit that is ready with it: pictures of others go before the later ones
+    of a large request (`policies.pools.turns.interleaved`)."""
 
 
 class Encoded(Struct, frozen=True, array_like=True, tag="encoded"):

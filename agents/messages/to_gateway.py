@@ -129,6 +129,9 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     0: requests may come with none."""
     pools: bool = False
     """Requests may have `pooling`."""
+    others_units: Count | None = None
+    """Work of other gateways than this that is not done yet: rows that units become (`Encode.rows`), and tokens of
+    prompts; None: one of the previous version, or whoever is told is no gateway."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

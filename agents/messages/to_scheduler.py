@@ -163,6 +163,10 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     pooling: Pooling | None = None
     """Set where the prompt's state is wanted, and no tokens: it comes with `Finished`. A whole leg's, and not for a
     scheduler whose status does not say `pools`."""
+    later_s: Annotated[float, Meta(ge=-3600, le=3600)] = 0.0
+    """How much later than its arrival its turn is, below 0 how much earlier: of the gateway's policy
+    (`policies.pools.turns`). A scheduler of the release before, and one that an engine brings, takes all as they
+    come."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

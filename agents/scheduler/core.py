@@ -1,11 +1,12 @@
 """The scheduler of one pipeline, without sockets, clocks or engines: requests and results in, orders and answers out.
 
-Requests are admitted, first come first served, into as many groups as there are stages. A group has at most one step
-under way, so every stage works on another group (`lockstep-v1`, design section 7). Prefill legs have lanes instead,
-more than that, and go as soon as one is free: none waits for others to come round. A step takes one token of each
-member that decodes and, within the nodes' chunks, prompt tokens of those that do not yet. KV blocks for all known
-tokens are taken on admission, more as the output grows; where there are none, the youngest request at that node gives
-up its cache, waits, and is computed again from the tokens it has.
+Requests are admitted in the order of their turns, first come first served where gateways say no other, into as many
+groups as there are stages. A group has at most one step under way, so every stage works on another group
+(`lockstep-v1`, design section 7). Prefill legs have lanes instead, more than that, and go as soon as one is free: none
+waits for others to come round. A step takes one token of each member that decodes and, within the nodes' chunks, prompt
+tokens of those that do not yet. KV blocks for all known tokens are taken on admission, more as the output grows; where
+there are none, the request at that node whose turn is last gives up its cache, waits, and is computed again from the
+tokens it has.
 
 Where the stages can, a prompt that begins as one before it begins with that one's KV blocks: `block_book`
 says how. A request of two legs has its KV cache handed over between two such cores: `hand_offs` says how. One that
@@ -55,7 +56,7 @@ class SchedulerCore:
         self._arrivals = self._steps = 0
         self._all: dict[Key, Sequence] = {}
         self._waiting: list[Sequence] = []
-        """In order of arrival."""
+        """In order of their turns: as they came, where gateways say nothing else."""
         self._flights: dict[int, Flight] = {}
         self._hand_offs = HandOffs()
         self._taken: RowsTaken | None = None
@@ -98,12 +99,13 @@ class SchedulerCore:
             return (GatewayMessage(owner, Finished(request.attempt, FinishReason.LENGTH, len(request.generated))),)
         self._arrivals += 1
         sequence = Sequence((owner, request.attempt), request, self._arrivals, now_s + request.deadline_s, limit)
+        sequence.turn_s = now_s + request.later_s
         self._all[sequence.key] = sequence
         offer = self._hand_offs.begin(sequence) if request.peer is not None else None
         if request.leg is Leg.DECODE:
             sequence.phase = SequencePhase.EXPECTED
             return () if offer is None else self._take_offer(sequence, offer)
-        self._waiting.append(sequence)
+        insort(self._waiting, sequence, key=lambda s: s.turn)
         return ()
 
     def cancel(self, owner: Hashable, attempt: int) -> None:
@@ -339,7 +341,7 @@ class SchedulerCore:
             self._forget(sequence, "")
             return (finished(sequence, FinishReason.LENGTH),)
         if is_new:
-            insort(self._waiting, sequence, key=lambda s: s.arrival)
+            insort(self._waiting, sequence, key=lambda s: s.turn)
         elif held is not None and not self._go_on(sequence, held):
             self._hand_offs.accept(sequence)
         return ()
@@ -398,7 +400,7 @@ class SchedulerCore:
             return False
         self.tally.preemptions += len(found)
         for victim in found:
-            insort(self._waiting, victim, key=lambda s: s.arrival)
+            insort(self._waiting, victim, key=lambda s: s.turn)
         return True
 
     def _forget(self, sequence: Sequence, reason: str) -> None:

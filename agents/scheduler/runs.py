@@ -43,9 +43,9 @@ class Runs:
         return self._of.get(run)
 
     def of_group(self, group: int) -> list[tuple[Sequence, ActiveRun]]:
-        """Members of a group, or a lane, by arrival, each with what it holds now."""
+        """Members of a group, or a lane, by their turns, each with what it holds now."""
         members = [(s, s.admission) for s in self._of.values() if s.admission and s.admission.group == group]
-        return sorted(members, key=lambda member: member[0].arrival)
+        return sorted(members, key=lambda member: member[0].turn)
 
     def of(self, runs: Collection[int]) -> list[Sequence]:
         return [sequence for run, sequence in self._of.items() if run in runs]

@@ -78,7 +78,7 @@ class Sequence:
     key: Key
     request: Generate
     arrival: int
-    """Who came first is served first and preempted last."""
+    """How many came before it."""
     expires_s: float
     max_output: int
     """The request's own limit, or what the context leaves."""
@@ -86,6 +86,9 @@ class Sequence:
     admission: ActiveRun | None = None
     is_offered: bool = False
     """Prefill leg: the other instance has been told of its KV cache."""
+    turn_s: float = 0.0
+    """When it came, or as much later or earlier as its gateway says: whose turn is first is served first and preempted
+    last."""
     lacks_token: bool = False
     """Decode leg: the token behind its KV cache is not known yet."""
     cached_tokens: int | None = None
@@ -106,6 +109,10 @@ class Sequence:
         """Return the digests of its first blocks, which are full."""
         extend_digests(self.digests, self.tokens, block_tokens, blocks, self.request.cache_salt, self.request.given)
         return self.digests[:blocks]
+
+    @property
+    def turn(self) -> tuple[float, int]:
+        return self.turn_s, self.arrival
 
     @property
     def shares_blocks(self) -> bool:

@@ -15,8 +15,8 @@ def victims(
     for stage, node in enumerate(held.nodes):
         book = books[stage][node]
         short = needed - book.free - _freed(found, stage, node, book)
-        for other in sorted(running, key=lambda s: -s.arrival) if short > 0 else ():
-            if short <= 0 or other.arrival <= sequence.arrival:
+        for other in sorted(running, key=lambda s: s.turn, reverse=True) if short > 0 else ():
+            if short <= 0 or other.turn <= sequence.turn:
                 break
             if other in found or other.is_pinned:
                 continue

@@ -147,7 +147,7 @@ def by_stage(stages: Stages, busy: float, threshold: float) -> list[ScaledPool]:
     turn = DISPATCHES["late-pull-v1"].turn
     return [
         ScaledPool(
-            Stage.ENCODE, _scaler(busy, threshold), lambda name: stages.encoder(name, 1, interleaves=True), encode_s, 1,
+            Stage.ENCODE, _scaler(busy, threshold), lambda name: stages.encoder(name, 1), encode_s, 1,
             encoders, START_UP_S, due_share=0.5,
         ),
         ScaledPool(

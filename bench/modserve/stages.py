@@ -97,10 +97,10 @@ class Stages:
         rates = [count * part / times.seconds(count * part, count) for count in range(1, MOST_PARTS + 1)]
         return next(count for count, rate in enumerate(rates, 1) if rate >= NEARLY * max(rates))
 
-    def encoder(self, name: str, gpus: int, *, interleaves: bool) -> Encoder:
+    def encoder(self, name: str, gpus: int) -> Encoder:
         """An encoder whose batches are as large as they bring something."""
         (part, *_) = self.parts(MEDIAN_PX, MEDIAN_PX)
-        return Encoder(name, self.encode(gpus), self.batch(gpus) * part, interleaves)
+        return Encoder(name, self.encode(gpus), self.batch(gpus) * part)
 
     def text_instance(self, name: str, gpus: int, turn: str) -> TextInstance:
         return TextInstance(name, self.text(gpus, with_encoder=False), TURNS[turn])

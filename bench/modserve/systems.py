@@ -39,9 +39,7 @@ class System:
         """Write into the requests what becomes of them."""
         dispatch = DISPATCHES[self.dispatch]
         run = PoolRun(dispatch, link or stages.link(), Rates(stages))
-        encoders: list[Member] = [
-            stages.encoder(f"e{n}", self.encoder_gpus, interleaves=dispatch.by_load) for n in range(self.encoders)
-        ]
+        encoders: list[Member] = [stages.encoder(f"e{n}", self.encoder_gpus) for n in range(self.encoders)]
         if self.encoders:
             texts: list[Member] = [
                 stages.text_instance(f"t{n}", self.text_gpus, dispatch.turn) for n in range(self.texts)

@@ -25,7 +25,7 @@ KEPT = timedelta(hours=48)
 HOURS_KEPT = timedelta(days=400)
 SILENT = timedelta(seconds=20)
 """Age of a report of waiting requests from which it counts no more: gateways send one every few seconds."""
-_SETTLED = timedelta(seconds=15)
+SETTLED = timedelta(seconds=15)
 """Time after its end for which an interval is still on its way from the gateways."""
 _SUMS = [func.sum(demand_line.c[name]).label(name) for name in COUNTS]
 
@@ -65,7 +65,7 @@ class PostgresDemand:
     def histories(self, fleet: str, now: datetime, span: timedelta, step_s: int = 300) -> dict[str, DemandHistory]:
         """Return histories by `app/request_type`, steps of `step_s` seconds (a divisor of an hour) up to now. What no
         gateway reported is as it was before. An app without any report is not there."""
-        end_s = int((now - _SETTLED).timestamp()) // 60 * 60
+        end_s = int((now - SETTLED).timestamp()) // 60 * 60
         start = datetime.fromtimestamp(end_s - int(span.total_seconds()) // step_s * step_s, UTC)
         with self.database.transaction() as connection:
             watched = _watched(connection, fleet, start)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from agents.messages.bounds import MAX_TEXT_TO_MAKE
 from control.fleet.routing import GatewayModel
-from control.gateway.published import MediaTerms
+from control.gateway.published import Hold, MediaTerms
 from control.gateway.published_app import ServedApp, TaskCode
-from policies.routing import BY_ID
 from templates_lib.apps.app import serving_id
 from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.graph_app import GraphApp
@@ -16,10 +15,17 @@ from templates_lib.graphs.request_type import GraphRequestType
 
 
 def graph_models(
-    work: AppWork, terms: MediaTerms, tokenizer: str = "", created: int = 0, fleet: str = ""
+    work: AppWork,
+    terms: MediaTerms,
+    dispatch: str,
+    tokenizer: str = "",
+    created: int = 0,
+    fleet: str = "",
+    hold: Hold | None = None,
 ) -> dict[str, GatewayModel]:
     """Return what serves each request type that is answered with text, or by a generator alone, by the name that the
-    table has for it; others gateways do not serve. `terms`: the config that the app's model is published with."""
+    table has for it; others gateways do not serve. `terms`: the config that the app's model is published with.
+    `dispatch`: a key of `ROUTING_POLICIES`."""
     routes, classes = work.routes(), {each.id: each for each in work.classes}
     found: dict[str, GatewayModel] = {}
     for kind in work.app.types:
@@ -39,7 +45,8 @@ def graph_models(
             tokenizer=tokenizer,
             created=created,
             fleet=fleet,
-            policy=BY_ID,
+            hold=hold,
+            policy=dispatch,
             media=terms,
         )
     return found

@@ -112,7 +112,8 @@ class AppSection(SpecSection):
     request_types: Annotated[list[RequestTypeSection], Field(min_length=1)]
     """Types of requests, whose shares add up to 1."""
     demand: DemandSection
-    """A fixed rate (`requests_per_s`) or that of a `trace`, of all types together."""
+    """A fixed rate (`requests_per_s`), that of a `trace`, or, with `weights`, what gateways meter (`metered`), of all
+    types together."""
     weights: Annotated[str, Field(pattern=WEIGHTS, max_length=256)] | None = None
     """Checkpoint of the whole model: `hf:ORG/NAME@REVISION` on the hub, or `package:NAME` (`package:NAME/FOLDER`) where
     nodes find it; in a spec file also `path:PATH`, relative to the file. Default: none, and the app is planned to look
@@ -157,8 +158,11 @@ class AppSection(SpecSection):
 
     @model_validator(mode="after")
     def _can_be_planned(self) -> Self:
-        if self.demand.metered:
-            raise ValueError("gateways do not meter apps yet: give demand a rate (requests_per_s) or a trace")
+        if self.demand.metered and self.weights is None:
+            raise ValueError(
+                "gateways meter apps that run, and this one has no `weights`: say where they are, or give demand a "
+                "rate (requests_per_s) or a trace"
+            )
         if {"arrivals"} & self.demand.model_fields_set:
             raise ValueError("demand.arrivals is for promises, and none is given for apps yet: remove it")
         return self

@@ -14,7 +14,9 @@ from control.fleet_file.network_section import NetworkSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import FilePath, Name, SpecSection, check_different
+from policies.pools.scaling import ScalingSettings
 from templates_lib.apps.app import serving_id
+from templates_lib.sources.graph_record import DISPATCH
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Mode, Settings, SloSplit, StepTimes, Survive
@@ -47,6 +49,31 @@ class UnitsSection(SpecSection):
     other, each on all of the GPUs."""
 
 
+class BurstSection(SpecSection):
+    """What is asked of an app beyond what its plan has is planned for at once, not with the next plan."""
+
+    hold_minutes: Positive = 3.0
+    """How long it is planned for once no more is asked than the forecast of metered demand knows of."""
+    headroom: Share = 0.2
+    """By how much more than the highest rate of that time is planned for."""
+
+    @property
+    def value(self) -> ScalingSettings:
+        return ScalingSettings(calm_s=60 * self.hold_minutes, band=self.headroom)
+
+
+class PoolsSection(SpecSection):
+    """Pools by stage: the executors of an app that encode, and those that write."""
+
+    dispatch: Literal["request-static-v1", "late-pull-v1"] = "request-static-v1"
+    """How requests of apps are spread over executors that do the same: `request-static-v1` takes them in turn, by
+    capacity; `late-pull-v1` gives each picture or sound to the encoder that is done first, has those of a large request
+    let others pass, and chooses the decoder that is done first once all is encoded."""
+    burst: BurstSection | None = None
+    """Plan between two plans for load of apps that their plan has too few executors for, where their demand is metered.
+    Default: it waits for the next plan."""
+
+
 class PolicySection(SpecSection):
     """Limits and preferences of a plan."""
 
@@ -68,6 +95,7 @@ class PolicySection(SpecSection):
     """New nodes to ask of an offer whose stock is unknown."""
     replicas: dict[str, ReplicasSection] = Field(default={})
     """Bounds by work class, `MODEL/PHASE`."""
+    pools: PoolsSection = PoolsSection()
     units: UnitsSection | None = None
     """Let models share nodes. Default: each has its own."""
     survive: Survive = DEFAULT.survive
@@ -167,6 +195,12 @@ class FleetFile(SpecSection):
         check_different("models and apps", names)
         if self.policy.units is None and (only := [m.served_name for m in self.models if m.share == "only"]):
             raise ValueError(f"{', '.join(only)}: `share: only` wants `policy.units: {{}}`, which lets models share")
+        promised = (app.name for app in self.apps if any(kind.slo.percentile is not None for kind in app.request_types))
+        if (dispatch := self.policy.pools.dispatch) != DISPATCH and (app := next(promised, None)):
+            raise ValueError(
+                f"{app}: slo.percentile is promised by simulation, and apps are simulated under {DISPATCH} alone, not "
+                f"under {dispatch}: remove it, or set policy.pools.dispatch to {DISPATCH}"
+            )
         # Routing tables and metrics have a model for each request type of an app.
         parts = [serving_id(app.name, kind.type) for app in self.apps for kind in app.request_types]
         check_different("models, apps and request types of apps (APP-TYPE)", [*names, *parts])

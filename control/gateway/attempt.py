@@ -18,6 +18,8 @@ class Attempt:
         """Legs that still hold something for it."""
         self.first: InstanceLink | None = legs[0][1]
         """Who begins it, until it has computed the prompt."""
+        self.waiting_tokens = 0
+        """Of the prompt, while it counts as waiting there (`control.gateway.pools`)."""
         self._sources = sources
         self._order = TokenOrder(len(call.generated))
         self._final: Finished | None = None

@@ -1,6 +1,7 @@
 """One request as the gateway holds it, across all attempts: what it asks, what has come, how it ends."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,6 +68,8 @@ class Call:
         """Never refused as late, however long it has waited: see `policies.queue_parts.Waiting`."""
         self.served_by: list[tuple[str, ...]] = []
         """Instances of each attempt, in the order of its route; the latest is the last."""
+        self.encoded_by: dict[int, str] = {}
+        """Executor that made the rows of a part, by the part's place."""
         self.losses = 0
         """Attempts that ended without a result."""
         self.avoided: set[str] = set()
@@ -120,3 +123,12 @@ class Call:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def who_served(calls: Sequence[Call]) -> dict[str, list[list[tuple[str, ...]]] | list[list[str]]]:
+    """Instances of each attempt of calls, for their client, and, where they have pictures or sounds, the executor of
+    each of these."""
+    found: dict[str, list[list[tuple[str, ...]]] | list[list[str]]] = {"served_by": [call.served_by for call in calls]}
+    if any(call.encoded_by for call in calls):
+        found["encoded_by"] = [[name for _, name in sorted(call.encoded_by.items())] for call in calls]
+    return found

@@ -13,7 +13,6 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import count
 
 from agents.channels.address import Address
@@ -24,11 +23,12 @@ from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, 
 from agents.messages.to_scheduler import Cancel, LogitRules, Pooling
 from agents.tracing.trace_parent import trace_id
 from control.gateway.api_error import bad_request, given_up, late_refused, unavailable
+from control.gateway.app_calls import AppCalls
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
-from control.gateway.encoding import Encoding, placement
+from control.gateway.encoding import Encoding
 from control.gateway.instance_link import InstanceLink
-from control.gateway.leg_parts import LegPart, prompt_alone, writing_part
+from control.gateway.leg_parts import LegPart, prompt_alone
 from control.gateway.links_to_come import LinksToCome
 from control.gateway.making.making import Making
 from control.gateway.making.making_call import MakingCall
@@ -36,6 +36,7 @@ from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.parking import Parking
+from control.gateway.pools import Pools
 from control.gateway.published import Published
 from control.gateway.settings import GatewaySettings
 from control.gateway.slack_queues import SlackQueues
@@ -72,11 +73,21 @@ class Dispatcher:
         self._queues = SlackQueues(self, settings.resume_wait_s)
         self._full: frozenset[str] = frozenset()
         """Instances that can be used, but take nothing more for now."""
+        self._pools = Pools(metrics)
         self._parking = Parking(settings.resume_wait_s, self._dispatch, self._is_open)
         self._ids = count(1)
         links = self._links.get
         about = links, self._note_loss, self._note_use, self._close_if_idle
         self._encoding = Encoding(preprocessor, self._ids, *about, metrics)
+        self._apps = AppCalls(
+            self._encoding,
+            self._pools,
+            self._links,
+            self._model_of,
+            self._send,
+            self._parking.sent,
+            self._dispatch,
+        )
         self.making = Making(self._ids, settings.resume_wait_s, self._model_of, *about, settings.max_pieces_bytes)
         metrics.parked_calls.set_function(self._count_waiting)
 
@@ -91,6 +102,7 @@ class Dispatcher:
             if instance not in self._links:
                 self._take(self._link_to(instance, address))
         self.models = models
+        self._pools.update(models.values())
         left = self._queues.update(models)
         self._refresh()
         for call in left:
@@ -168,6 +180,7 @@ class Dispatcher:
             metrics.instance_running.labels(instance).set(link.status.running)
             metrics.instance_waiting.labels(instance).set(link.status.waiting)
             metrics.instance_kv_free.labels(instance).set(link.status.kv_blocks_free)
+            self._pools.pending.told(instance, link.status.others_units or 0)
             link.others = max(0, link.status.running + link.status.waiting - len(self._by_link[link]))
         if any(link.is_usable == (instance in model.unusable) for model in self.models.values()):
             self._refresh()
@@ -257,39 +270,7 @@ class Dispatcher:
         task = call.asked.task
         if task is None:
             return self._send(call, chosen, model.parts[chosen.route.id])
-        graph = task.graphs.get(chosen.route.id)
-        if graph is None:
-            call.finish(unavailable(f"`{task.app.served.name}` has no executors for this request's route"))
-            return True
-        writer = chosen.members[graph.leg]
-        takers = self._links[writer.id].takes_rows
-        if graph.encodes and not takers:
-            _log.warning("instance %s takes no rows of encoders: it is of another release, or engine", writer.id)
-            call.avoided.add(writer.id)
-            return False
-        if graph.encodes and takers != call.takers:  # rows for another decoder are gone too early, or too late
-            call.rows.clear()
-            self._encoding.withdraw(call)
-            call.takers = takers
-        if placed := placement(call, graph, model, chosen, takers):
-            self._encoding.begin(call, placed, partial(self._go_on, chosen=chosen))
-            return True
-        return self._send(call, ChosenRoute(chosen.route, (writer,)), (writing_part(chosen.route, graph.leg),))
-
-    def _go_on(self, call: Call, chosen: ChosenRoute) -> None:
-        """Its encoding on that route is over. The writer that the rows were made for has it: to choose again would have
-        each request count as two in the turns of members. It is chosen again where rows are missing, as nobody was left
-        to make them, or where the writer cannot be had any more."""
-        model, task = self.models.get(call.asked.model), call.asked.task
-        graph = None if task is None else task.graphs.get(chosen.route.id)
-        if model is not None and graph is not None and all(step.part in call.rows for step in graph.encodes):
-            writer = chosen.members[graph.leg].id
-            closed = model.closed | call.avoided
-            is_there = writer not in closed and any(each.id == writer for each in model.served.routing.members)
-            if is_there and self._begin(call, model, chosen):
-                self._parking.sent(call)
-                return
-        self._dispatch(call)
+        return self._apps.begin(call, task, model, chosen)
 
     def _note_use(self, link: InstanceLink) -> None:
         link.room.use()
@@ -314,13 +295,16 @@ class Dispatcher:
         self._by_call[call], call.route = attempt, chosen.route
         legs[0][1].prompts += 1
         legs[0][1].places.use()
+        self._pools.begin(attempt)
         for leg, link in legs:
             self._by_link[link][leg] = attempt
         hand_offs = [secrets.token_hex(16) for _ in chosen.route.edges]
-        deadline_s = max(0.0, call.asked.deadline_at_s - self._loop.time())
+        now_s = self._loop.time()
+        deadline_s = max(0.0, call.asked.deadline_at_s - now_s)
+        later_s = self._pools.later_s(attempt, self.models.get(call.asked.model), now_s)
         for part, (leg, link) in zip(parts, legs, strict=True):
             try:
-                link.send(part.task(call, leg, [each for _, each in legs], hand_offs, deadline_s))
+                link.send(part.task(call, leg, [each for _, each in legs], hand_offs, deadline_s, later_s))
                 self._note_use(link)
             except MessageTooBigError as error:
                 self._drop(attempt)
@@ -373,6 +357,7 @@ class Dispatcher:
     def _drop(self, attempt: Attempt) -> None:
         """Forget an attempt; legs that still hold something free it."""
         del self._by_call[attempt.call]
+        self._pools.end(attempt)
         if attempt.first is not None:
             attempt.first.prompts -= 1
         for leg, link in attempt.links.items():
@@ -428,6 +413,7 @@ class Dispatcher:
 
     def _note_begun(self, attempt: Attempt) -> None:
         """Its prompt is computed."""
+        self._pools.end(attempt)
         link, attempt.first = attempt.first, None
         if link is not None:
             link.prompts -= 1

@@ -1,9 +1,10 @@
 """Has executors encode the pictures and sounds of calls, before a decoder is sent them.
 
 Theory of operation: a call is being encoded in a task of its own, which makes one unit after the other go: prepared by
-the gateway's preprocessor, then sent to a member of the route's leg, by address. A unit that is lost is done again
-elsewhere, alone; rows that are there stay the call's. When none of a leg's members can be had, the call goes back to
-the dispatcher, which chooses another route or has it wait. Whatever ends the task frees what it holds.
+the gateway's preprocessor, then sent to a member of the route's leg, by address (`placement` says to whom). A unit that
+is lost is done again elsewhere, alone; rows that are there stay the call's. When none of a leg's members can be had,
+the call goes back to the dispatcher, which chooses another route or has it wait. Whatever ends the task frees what it
+holds.
 """
 
 import asyncio
@@ -12,7 +13,6 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from agents.channels.errors import ChannelError
 from agents.messages.component_work import Encode, Encoded, PromptRows, TensorAt
@@ -26,10 +26,8 @@ from control.gateway.instance_link import InstanceLink
 from control.gateway.media.media_unit import MediaUnit
 from control.gateway.media.preprocessor import Preprocessor, PreprocessorError
 from control.gateway.metrics import GatewayMetrics
-from control.gateway.model_entry import ModelEntry
-from control.gateway.tasks.unit_graph import EncodeStep, UnitGraph
-from policies.routing import ChosenRoute
-from policies.routing_table import RoutedInstance
+from control.gateway.placement import Placement
+from control.gateway.tasks.unit_graph import EncodeStep
 from templates_lib.media.media_error import MediaError
 
 _log = logging.getLogger(__name__)
@@ -41,33 +39,6 @@ _LONGEST_S = 60.0
 
 class NoMemberError(Exception):
     """No executor of a leg can be sent anything now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A route that was chosen for a call, as far as its encoders matter."""
-
-    steps: tuple[EncodeStep, ...]
-    """What is still to be encoded."""
-    takers: int
-    """How often the decoder takes each tensor of rows."""
-    member: Callable[[EncodeStep, bool], RoutedInstance | None]
-    """Who is to do a step, at its first try or another one; None: nobody of its leg can be sent anything."""
-
-
-def placement(call: Call, graph: UnitGraph, model: ModelEntry, chosen: ChosenRoute, takers: int) -> Placement | None:
-    """What is still to be encoded for a call on a route, and by whom: the member that was chosen for a leg has its
-    first unit, the others go to members in turn, as do those that are done again. None: all is there."""
-    steps = tuple(step for step in graph.encodes if step.part not in call.rows)
-    firsts = {step.leg: step for step in reversed(steps)}
-
-    def member(step: EncodeStep, is_first: bool) -> RoutedInstance | None:
-        closed, own = model.closed | call.avoided, chosen.members[step.leg]
-        if is_first and firsts[step.leg] is step and own.id not in closed:
-            return own
-        return model.router.next_of((own.zone, chosen.route.legs[step.leg].work_class), closed)
-
-    return Placement(steps, takers, member) if steps else None
 
 
 class Encoding:
@@ -95,7 +66,8 @@ class Encoding:
 
     def begin(self, call: Call, placement: Placement, done: Callable[[Call], None]) -> None:
         """Encode what is missing; `done` is called when it is there, or when the route has nobody left for it."""
-        self._tasks[call] = asyncio.get_running_loop().create_task(self._encode(call, placement, done))
+        task = self._tasks[call] = asyncio.get_running_loop().create_task(self._encode(call, placement, done))
+        task.add_done_callback(lambda _: placement.close())  # also of one that is cancelled before it begins
 
     def cancel(self, call: Call) -> None:
         task = self._tasks.pop(call, None)
@@ -154,14 +126,15 @@ class Encoding:
         """Raises NoMemberError, ApiError."""
         is_first, began_s = True, time.monotonic()
         while call.end is None:
-            member = placement.member(step, is_first)
-            link = None if member is None else self._link_of(member.id)
-            if link is None:  # nobody, or somebody of a table that is gone
+            placed = placement.member(step, is_first=is_first)
+            link = None if placed is None else self._link_of(placed.member.id)
+            if placed is None or link is None:  # nobody, or somebody of a table that is gone
                 raise NoMemberError
             is_first = False
-            answer = await self._attempt(call, placement, step, link)
+            answer = await self._attempt(call, placement, step, link, placed.behind_s)
             if isinstance(answer, PromptRows):
-                call.rows[step.part] = answer
+                placement.done(step)
+                call.rows[step.part], call.encoded_by[step.part] = answer, placed.member.id
                 self._metrics.unit_s.labels(call.asked.model).observe(time.monotonic() - began_s)
                 return
             if not answer.failure.is_retryable:
@@ -169,7 +142,7 @@ class Encoding:
             self._lost(call, link, answer.failure.value, answer.reason)
 
     async def _attempt(
-        self, call: Call, placement: Placement, step: EncodeStep, link: InstanceLink
+        self, call: Call, placement: Placement, step: EncodeStep, link: InstanceLink, behind_s: float
     ) -> PromptRows | Failed:
         """Raises ApiError."""
         asked, task = call.asked, call.asked.task
@@ -196,6 +169,8 @@ class Encoding:
                 _KEEP_S,
                 key,
                 asked.trace,
+                unit.rows,
+                behind_s,
             )
             self._waiting.setdefault(link, {})[attempt] = waiter
             try:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from math import inf
@@ -16,7 +16,7 @@ from agents.tracing.trace_parent import TraceParent
 from control.gateway.answer import Answer, TaskAnswer, merged
 from control.gateway.api_error import LATE_REFUSED, ApiError, client_left, over_capacity
 from control.gateway.body_budget import BodyHold
-from control.gateway.call import Call, GenerationRequest
+from control.gateway.call import Call, GenerationRequest, who_served
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.event_stream import EventStream
 from control.gateway.gate import Gate
@@ -178,8 +178,8 @@ class Generation:
             try:
                 self._start(calls)
                 if events is not None:
-                    served_by = [call.served_by for call in calls] if exchange.explains else None
-                    await self._stream(wanted, answers, events, params.with_usage, served_by)
+                    told = calls if exchange.explains else ()
+                    await self._stream(wanted, answers, events, params.with_usage, told)
                 else:
                     await self._whole(wanted, answers, reply, exchange)
             finally:
@@ -311,8 +311,9 @@ class Generation:
         answers: list[Answer],
         events: EventStream,
         with_usage: bool,
-        served_by: list[list[tuple[str, ...]]] | None,
+        told: Sequence[Call],
     ) -> None:
+        """`told`: calls of which the client is told who served them."""
         last, reply = b"", events.reply
         if len(answers) == 1:
             async for piece in answers[0].pieces():
@@ -325,8 +326,8 @@ class Generation:
                         await events.piece(some, choice)
                     else:
                         await events.event(reply.end(choice, answers[choice].finish_reason))
-        if served_by is not None:  # a comment, which clients of OpenAI's API read over
-            await events.comment(b"medley " + msgspec.json.encode({"served_by": served_by}))
+        if told:  # a comment, which clients of OpenAI's API read over
+            await events.comment(b"medley " + msgspec.json.encode(who_served(told)))
         await events.end(last + reply.closing(_usage(wanted, answers) if with_usage else None))
 
     async def _watch(self, receive: Receive, model: str, gone: "asyncio.Future[None]") -> None:

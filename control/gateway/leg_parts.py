@@ -28,9 +28,16 @@ class LegPart:
         return self.leg is Leg.PREFILL or not self.sends_to
 
     def task(
-        self, call: Call, attempt: int, links: Sequence[InstanceLink], hand_offs: Sequence[str], deadline_s: float
+        self,
+        call: Call,
+        attempt: int,
+        links: Sequence[InstanceLink],
+        hand_offs: Sequence[str],
+        deadline_s: float,
+        later_s: float,
     ) -> Generate:
-        """Make the message that gives it to the member. `links`: of each leg. `hand_offs`: of each edge."""
+        """Make the message that gives it to the member. `links`: of each leg. `hand_offs`: of each edge. `later_s`: as
+        of `Generate`."""
 
         def peers(*ends: End) -> tuple[OtherLeg, ...]:
             found = (links[leg].other_leg(hand_offs[edge]) for leg, edge in ends)
@@ -56,6 +63,7 @@ class LegPart:
             cache_salt=asked.cache_salt,
             given=call.given,
             pooling=asked.pooling,
+            later_s=later_s,
         )
 
 

@@ -48,6 +48,8 @@ class GatewayMetrics:
         self.instance_kv_free = gauge(
             "instance_kv_blocks_free", "KV blocks that the instance says are free", "instance"
         )
+        about = "Work that waits at a member of a pool under late-pull-v1, as far as this gateway knows"
+        self.instance_pending_s = gauge("instance_pending_seconds", about, "instance")
 
     def forget_instance(self, instance: str) -> None:
         for metric in (self.instance_up, self.instance_running, self.instance_waiting, self.instance_kv_free):

@@ -11,10 +11,10 @@ from control.gateway.published import PublishedModel
 from control.gateway.tokenizer import Tokenizer
 from policies.admission import Charge, WorkRule, work_rules
 from policies.fair_order import Account
-from policies.routing import BY_SLACK, router_of
+from policies.routing import BY_LOAD, BY_SLACK, router_of
 from templates_lib.values.work import Unit
 
-_BY_SIZE = (Unit.IMAGE_TOKEN, Unit.AUDIO_TOKEN, Unit.AUDIO_SECOND, Unit.DENOISING_STEP)
+BY_SIZE = (Unit.IMAGE_TOKEN, Unit.AUDIO_TOKEN, Unit.AUDIO_SECOND, Unit.DENOISING_STEP)
 """Units of which requests are charged as many as they take."""
 _NO_MEDIA: Mapping[Unit, float] = {}
 
@@ -40,6 +40,11 @@ class ModelEntry:
     def is_by_slack(self) -> bool:
         """Its calls wait in a `SlackQueue`."""
         return self.served.routing.policy == BY_SLACK
+
+    @property
+    def is_by_load(self) -> bool:
+        """Its members are chosen by what waits at them (`control.gateway.pools`)."""
+        return self.served.routing.policy == BY_LOAD
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -90,7 +95,7 @@ class ModelEntry:
             leg.work_class: (leg.unit, leg.units_per_request)
             for route in served.routing.routes
             for leg in route.legs
-            if leg.unit in _BY_SIZE
+            if leg.unit in BY_SIZE
         }
         """Unit of each class that encodes or generates, and what a mean request takes of it."""
 

@@ -8,6 +8,7 @@ from policies.headroom_forecast import Headroom
 from policies.metered_demand import DemandRule
 from policies.metered_work import text_classes
 from templates_lib.apps.app import App
+from templates_lib.apps.graph_app import PublishedApp
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,18 @@ class Metered:
     """Longest time for which it is held, in seconds."""
     priority: int
 
-    def rules(self, app: App, horizon_s: float) -> tuple[DemandRule, ...]:
-        """One for every request type of `app`; `horizon_s` as in `DemandRule`."""
+    def rules(self, app: App | PublishedApp, horizon_s: float) -> tuple[DemandRule, ...]:
+        """One for every request type of `app`; `horizon_s` as in `DemandRule`. Those of a graph are planned for by
+        their number, whatever their lengths are."""
+        text = app.request_types if isinstance(app, App) else ()
+        work = {each.served.name: text_classes(each.served.name, *each.served.shape.mean_tokens) for each in text}
         return tuple(
             DemandRule(
-                app=each.served.name,
+                app=each.app,
                 model=app.name,
                 share=each.share,
-                work=text_classes(each.served.name, *each.served.shape.mean_tokens),
+                work=work.get(each.app, ()),
+                request_type=each.request_type,
                 forecast=self.forecast.made(),
                 horizon_s=horizon_s,
                 floor_requests_per_s=self.floor_requests_per_s,
@@ -63,5 +68,5 @@ class Metered:
                 idle_s=self.idle_s,
                 priority=self.priority,
             )
-            for each in app.request_types
+            for each in app.shares
         )

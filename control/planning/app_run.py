@@ -17,9 +17,11 @@ class AppRun:
     task: TaskSource = field(repr=False)
     name: str
     """Of the task in its source."""
+    dispatch: str
+    """How gateways spread its requests: a key of `policies.routing.ROUTING_POLICIES`."""
 
 
-def run_of(section: AppSection, graph: ModelGraph, folder: Path) -> AppRun | None:
+def run_of(section: AppSection, graph: ModelGraph, folder: Path, dispatch: str) -> AppRun | None:
     """Return how an app is run: a graph by the task that ships for its components. None: its spec says no weights.
     Raises ValueError for a graph that no task ships for, and for a task that cannot be read."""
     if section.weights is None:
@@ -29,4 +31,4 @@ def run_of(section: AppSection, graph: ModelGraph, folder: Path) -> AppRun | Non
     else:
         components = tuple(component.name for component in graph.components)
         source, name = library_task(section.graph or "", components, str(folder))
-    return AppRun(absolute_place(section.weights, folder), source, name)
+    return AppRun(absolute_place(section.weights, folder), source, name, dispatch)

@@ -14,6 +14,7 @@ from control.planning.offer_sources import OfferSources
 from control.planning.sharing import Sharing
 from policies.demand_history import DemandHistory
 from policies.metered_demand import DemandOverride, DemandRule, demand_at
+from policies.pools.scaling import ScalingSettings
 from templates_lib.apps.app import App
 from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.values.offer import Market
@@ -52,11 +53,13 @@ class Fleet:
     step_time_margin: float = 0.0
     """Median errors of step times that utilisation caps make room for."""
     graph_apps: tuple[PublishedApp, ...] = ()
-    """Any-to-any models, whose demand is stated."""
+    """Any-to-any models."""
     sharing: Sharing | None = None
     """How its text models share nodes; None: none does."""
     app_runs: Mapping[str, AppRun] = field(default_factory=dict)
     """How those are run whose weights are known, by name."""
+    bursts: ScalingSettings | None = None
+    """How pools of those grow between two plans; None: they wait for the next one."""
 
     @property
     def every_app(self) -> tuple[App | PublishedApp, ...]:
@@ -70,7 +73,7 @@ class Fleet:
     @property
     def demand_rules(self) -> tuple[DemandRule, ...]:
         """One for every request type of every app whose demand is metered."""
-        return tuple(rule for app in self.apps for rule in self._rules(app))
+        return tuple(rule for app in self.every_app for rule in self._rules(app))
 
     def quotes(self, market: MarketView) -> Quotes:
         """Return what it may rent on `market`. Raises SpecError."""
@@ -119,10 +122,13 @@ class Fleet:
         return replace(self, sources=replace(self.sources, selections=kept))
 
     def _rules(self, app: App | PublishedApp) -> tuple[DemandRule, ...]:
-        """Those of a text model whose demand is metered; that of no other app is."""
+        """Those of an app whose demand is metered."""
         demand = self.app_demand[app.name]
-        if not (isinstance(demand, Metered) and isinstance(app, App)):
+        if not isinstance(demand, Metered):
             return ()
-        engines = {each.engine for served in app.components for each in served.by_engine()}
+        if isinstance(app, App):
+            engines = {each.engine for served in app.components for each in served.by_engine()}
+        else:
+            engines = {app.engine}
         startup = max(map(self.settings.startup_minutes_of, engines))
         return demand.rules(app, 60 * (self.reconcile.replan_minutes + startup))

@@ -39,7 +39,8 @@ def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> 
     settings, kept = _settings(file, engines), _reconcile(file)
     sharing = sharing_of(file, document, apps)
     disks, margin = file.offers.disks, file.policy.step_time_margin
-    more = disks, margin, graphs.apps, sharing, graphs.runs
+    burst = file.policy.pools.burst
+    more = disks, margin, graphs.apps, sharing, graphs.runs, None if burst is None else burst.value
     return Fleet(file.name, apps, demand, sources, machines, hosts, settings, kept, *more), notes
 
 

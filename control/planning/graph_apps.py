@@ -55,7 +55,7 @@ def graph_apps_of(file: FleetFile, document: Document) -> GraphApps:
             named = "graph" if section.task is None else "task"
             published = located(at(named), _published, section, folder, lengths)
             graph = located(at(named), published_graph, published)
-            run = located(at(named), run_of, section, graph, folder)
+            run = located(at(named), run_of, section, graph, folder, file.policy.pools.dispatch)
             if run is not None:
                 published = located(at(named), _run_by, published, run, section.engine or DEFAULT_GRAPH_ENGINE)
                 graph = published_graph(published)

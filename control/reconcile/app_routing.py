@@ -10,9 +10,10 @@ from typing import Any
 
 from control.fleet.graph_routing import graph_models, served_app
 from control.fleet.routing import GatewayModel
-from control.gateway.published import MediaTerms
+from control.gateway.published import Hold, MediaTerms
 from control.gateway.published_app import ServedApp, TaskCode
 from control.hub.deployed import ModelFiles
+from control.planning.app_demand import Metered
 from control.planning.app_run import AppRun
 from control.planning.graph_sources import app_works
 from control.planning.world import World
@@ -52,7 +53,8 @@ def app_routing(world: World, created: datetime, tokenizer: Callable[[str], str]
         try:
             text = tokenizer(run.weights)
             terms = MediaTerms(asked_config(app, Path(text)))
-            own = graph_models(works[app.name], terms, text, int(created.timestamp()), world.name)
+            about = text, int(created.timestamp()), world.name, hold_of(world, app.name)
+            own = graph_models(works[app.name], terms, run.dispatch, *about)
             served = served_app(works[app.name], TaskCode(run.task.file, run.task.text, run.name))
         except AwaitedError:
             raise
@@ -62,6 +64,13 @@ def app_routing(world: World, created: datetime, tokenizer: Callable[[str], str]
         models |= own
         apps.append(served)
     return AppRouting(models, tuple(apps), unserved)
+
+
+def hold_of(world: World, app: str) -> Hold | None:
+    """Terms on which requests wait while nothing serves an app; None: it has no metered demand, and they are
+    refused."""
+    asked = world.fleet.app_demand[app]
+    return Hold(asked.max_held_requests, asked.hold_timeout_s) if isinstance(asked, Metered) else None
 
 
 def _run(world: World) -> Iterator[tuple[PublishedApp, AppRun]]:

@@ -23,6 +23,8 @@ class FleetState:
     """Monotonic time at which it is to be planned next, so that a clock that jumps neither hurries nor delays it."""
     began_s: float = -math.inf
     """Monotonic time at which it was planned last."""
+    looked_s: float = -math.inf
+    """Monotonic time at which it was last looked at for a burst."""
     why: str = "the control plane has started"
     solved: Solved | None = None
     ordered: tuple[str, int, int] = ("", 0, 0)

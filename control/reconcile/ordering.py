@@ -9,15 +9,13 @@ from control.diff.target import Target, targets
 from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Routing, gateway_model
-from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
-from control.planning.app_demand import Metered
 from control.planning.disks import disk_of, engines_on
 from control.planning.executor_rates import ExecutorRates
 from control.planning.local_market import local_config
 from control.planning.world import World
-from control.reconcile.app_routing import app_files, app_routing
+from control.reconcile.app_routing import app_files, app_routing, hold_of
 from control.reconcile.tokenizers import tokenizer_here
 from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
@@ -121,8 +119,7 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
     weights, made = weights_of(world), int(created.timestamp())
     models = {}
     for app in world.fleet.apps:
-        asked = world.fleet.app_demand[app.name]
-        hold = Hold(asked.max_held_requests, asked.hold_timeout_s) if isinstance(asked, Metered) else None
+        hold = hold_of(world, app.name)
         for each in app.request_types:
             found, longer = tokenizer(weights[each.served.name]), app.longer(each)
             models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)

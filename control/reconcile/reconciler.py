@@ -28,6 +28,8 @@ from templates_lib.values.plan import Plan
 _log = logging.getLogger(__name__)
 
 _UNASKED = "cannot be asked"
+_LOOK_S = 10.0
+"""Between two looks for bursts: gateways report each minute."""
 
 
 class Reconciler:
@@ -67,6 +69,7 @@ class Reconciler:
             if not self._lead():
                 return
             self._read()
+            self._look_for_bursts()
             self._plan()
             self._decide()
             self._carry_out()
@@ -201,6 +204,21 @@ class Reconciler:
         if not any(instance.fleet == name for instance in self._ports.keeper.known):
             self._ports.stores.fleets.remove(name)
             self._note("fleet.ended", "nothing of it runs any more", name)
+
+    def _look_for_bursts(self) -> None:
+        """Plan fleets now whose apps are asked for more than their plans have."""
+        now_s = self._ports.monotonic()
+        for name, fleet in self._fleets.items():
+            solved = fleet.solved
+            if solved is None or solved.world.fleet.bursts is None or now_s < fleet.looked_s + _LOOK_S:
+                continue
+            fleet.looked_s = now_s
+            is_in_force = solved.plan.id == fleet.target.accepted
+            plan = solved.plan if is_in_force else self._kept(fleet.target.accepted)
+            found = () if plan is None else self._ports.stores.bursts.look(solved.world.fleet, plan, self._now())
+            for why in found:
+                self._note("pool.burst", why, name)
+                self.wake(name, why)
 
     def _plan(self) -> None:
         """Start the solves that are due, one at a time for a fleet."""

@@ -12,6 +12,7 @@ from control.db.intents import PostgresIntents
 from control.db.node_prices import PostgresNodePrices
 from control.db.nodes import PostgresNodes
 from control.db.plans import PostgresPlans
+from control.reconcile.burst_watch import BurstWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class ReconcileStores:
     budgets: PostgresBudgets
     prices: PostgresNodePrices
     corrections: PostgresCorrections
+    bursts: BurstWatch
 
     @classmethod
     def of(cls, database: Database) -> "ReconcileStores":
@@ -38,6 +40,7 @@ class ReconcileStores:
             PostgresBudgets(database),
             PostgresNodePrices(database),
             PostgresCorrections(database),
+            BurstWatch(database),
         )
 
     def clouds_in_use(self) -> set[str]:

@@ -16,12 +16,13 @@ class PoolDispatch:
     comes."""
 
 
+LATE_PULL = "late-pull-v1"
 DISPATCHES = {
     each.name: each
     for each in (
         PoolDispatch("static-fcfs", "fcfs", by_load=False, late=False),
         PoolDispatch("static-slack", "slack", by_load=False, late=False),
-        PoolDispatch("late-pull-v1", "slack", by_load=True, late=True),
+        PoolDispatch(LATE_PULL, "slack", by_load=True, late=True),
     )
 }
 """The first two are the paper's Decoupled and Sched (5.1), for comparison."""

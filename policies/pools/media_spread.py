@@ -9,17 +9,27 @@ from collections.abc import Collection, Sequence
 
 from policies.pools.pending_work import PendingWork
 
-_NOBODY: frozenset[str] = frozenset()
 
-
-def spread(parts: Sequence[float], pending: PendingWork, unusable: Collection[str] = _NOBODY) -> list[str]:
+def spread(parts: Sequence[float], pending: PendingWork, among: Collection[str] | None = None) -> list[str]:
     """Name the encoder of each part, in the order of `parts` (units of work), and note what is sent there. The largest
-    part chooses first, as whoever chooses last has to fit in. Raises LookupError where no encoder can be used."""
+    part chooses first, as whoever chooses last has to fit in. `among`: encoders that can be used; None: all. Raises
+    LookupError where there is none."""
     chosen = [""] * len(parts)
     for place in sorted(range(len(parts)), key=lambda each: -parts[each]):
-        member = pending.least(unusable)
+        member = pending.least(among)
         if member is None:
             raise LookupError("no encoder can be used: start one, or wait for one that is loading")
         pending.send(member, parts[place])
         chosen[place] = member
     return chosen
+
+
+def behind_s(parts_s: Sequence[float], members: Sequence[str]) -> list[float]:
+    """Return, for each part of a request, the seconds of those before it that go to the same member: how much later its
+    turn there is (`policies.pools.turns.interleaved`). `parts_s`: seconds that each takes; `members`: who has it."""
+    ahead: dict[str, float] = {}
+    found = []
+    for seconds, member in zip(parts_s, members, strict=True):
+        found.append(ahead.get(member, 0.0))
+        ahead[member] = found[-1] + seconds
+    return found

@@ -14,8 +14,6 @@ class Encoder:
     times: EncodeTimes
     batch_tokens: int
     """Image tokens of one batch; a larger part is a batch by itself. 1: none are joined."""
-    interleaves: bool = True
-    """Whether parts of a large request let those of others pass (`policies.pools.turns.interleaved`)."""
     is_busy: bool = False
     pending_tokens: int = 0
     """Of parts that wait or are computed."""
@@ -23,19 +21,12 @@ class Encoder:
     """Parts that were ever sent here."""
     _queue: list[tuple[float, int, PoolRequest, int]] = field(default_factory=list)
     """(turn, order, request, image tokens), a heap."""
-    _ahead_s: dict[int, float] = field(default_factory=dict)
-    """id of a request → seconds of its parts that were sent here before."""
 
-    def take(self, request: PoolRequest, tokens: int, now_s: float) -> None:
-        """Have a part wait."""
+    def take(self, request: PoolRequest, tokens: int, now_s: float, behind_s: float = 0.0) -> None:
+        """Have a part wait. `behind_s`: as of `media_spread.behind_s`; 0: it lets nobody pass."""
         self.received += 1
         self.pending_tokens += tokens
-        turn_s = now_s
-        if self.interleaves:
-            before_s = self._ahead_s.get(id(request), 0.0)
-            turn_s = interleaved(now_s, before_s)
-            self._ahead_s[id(request)] = before_s + self.times.seconds(tokens, 1)
-        heapq.heappush(self._queue, (turn_s, self.received, request, tokens))
+        heapq.heappush(self._queue, (interleaved(now_s, behind_s), self.received, request, tokens))
 
     def begin(self) -> tuple[list[tuple[PoolRequest, int]], float]:
         """(parts of the next batch, its seconds); no parts where none wait. Raises RuntimeError while it is busy."""
@@ -56,7 +47,3 @@ class Encoder:
         self.pending_tokens -= sum(tokens for _, tokens in batch)
         for request, tokens in batch:
             request.encoders[self.id] = request.encoders.get(self.id, 0) + tokens
-
-    def forget(self, request: PoolRequest) -> None:
-        """All parts of the request are encoded."""
-        self._ahead_s.pop(id(request), None)

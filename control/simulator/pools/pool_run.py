@@ -15,7 +15,7 @@ from control.simulator.pools.pool_requests import PoolRequest
 from control.simulator.pools.row_link import RowLink
 from control.simulator.pools.text_instance import Step, TextInstance
 from policies.pools.dispatches import PoolDispatch
-from policies.pools.media_spread import spread
+from policies.pools.media_spread import behind_s, spread
 from policies.pools.pending_work import PendingWork
 
 Member = Encoder | TextInstance
@@ -99,8 +99,10 @@ class PoolRun:
         parts = [part for image in request.images for part in image]
         self._left[id(request)] = len(parts)
         encoders = self._encoders_of(request, parts)
-        for encoder, tokens in zip(encoders, parts, strict=True):
-            self._encoders[encoder].take(request, tokens, self.now_s)
+        parts_s = [self._encoders[e].times.seconds(tokens, 1) for e, tokens in zip(encoders, parts, strict=True)]
+        later_s = behind_s(parts_s, encoders) if self._dispatch.by_load else [0.0] * len(parts)
+        for encoder, tokens, each_s in zip(encoders, parts, later_s, strict=True):
+            self._encoders[encoder].take(request, tokens, self.now_s, each_s)
         for encoder in dict.fromkeys(encoders):
             self._encode(self._encoders[encoder])
 
@@ -122,7 +124,7 @@ class PoolRun:
 
     def _encoded(self, encoder: Encoder, batch: _Batch) -> None:
         encoder.end(batch)
-        self._encode_work.report(encoder.id, encoder.pending_tokens, encoder.received)
+        self._encode_work.done(encoder.id, sum(tokens for _, tokens in batch))
         for request, _ in batch:
             self._left[id(request)] -= 1
             if not self._left[id(request)]:
@@ -134,10 +136,6 @@ class PoolRun:
     def _pull(self, request: PoolRequest) -> None:
         """All rows of the request are there."""
         request.encoded_s = self.now_s
-        for name in request.encoders:
-            member = self._encoders.get(name) or self._draining.get(name)
-            if isinstance(member, Encoder):
-                member.forget(request)
         chosen = self._texts.get(request.text_instance) or self._text()
         self._send(request, chosen)
         at_s = self._link.pulled_s(request.encoders, chosen.id, self.now_s)
@@ -186,7 +184,7 @@ class PoolRun:
             request.first_token_s = self.now_s
         for request in instance.end(step):
             request.finish_s = self.now_s
-        self._text_work.report(instance.id, instance.pending_tokens, instance.received)
+        self._text_work.done(instance.id, step.prompt_tokens)
         self._step(instance)
         self._leave(instance.id)
 

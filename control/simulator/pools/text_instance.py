@@ -72,8 +72,6 @@ class TextInstance:
     pending_tokens: int = 0
     """Of prompts that are on their way, wait or are being read."""
     coming: int = 0
-    received: int = 0
-    """Requests that were ever sent here."""
     held_tokens: float = 0.0
     """Of the KV cache."""
     _queue: list[tuple[float, int, _Prompt]] = field(default_factory=list)
@@ -93,7 +91,6 @@ class TextInstance:
 
     def expect(self, request: PoolRequest) -> None:
         """Know of a request whose rows are on their way, or which has none: it counts as pending from now on."""
-        self.received += 1
         self.coming += 1
         request.text_instance = self.id
         self.pending_tokens += self.tokens_of(request)

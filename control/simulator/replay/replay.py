@@ -66,7 +66,7 @@ def replay(database: Database, asked: Asked, now: datetime, home: Path, around: 
     span = read_span(
         database, asked.fleet, asked.since, asked.until, now, timedelta(minutes=then.fleet.reconcile.replan_minutes)
     )
-    refuse_unheard(span, {rule.app for rule in subject.world.fleet.demand_rules})
+    refuse_unheard(span, {rule.metered for rule in subject.world.fleet.demand_rules})
     market = recorded_market(database, span, subject.world)
     subject = replace(subject, world=replace(subject.world, quotes=market.quotes))
     edges_s = epochs(span.length_s, _SHORT_STEP_S if span.length_s <= _SHORT_S else _STEP_S)
@@ -87,7 +87,7 @@ def _subject(asked: Asked, record: FleetRecord, then: World, database: Database,
 
 
 def _refuse_stranger(asked: Asked, then: World, world: World) -> None:
-    known = {app.name for app in then.fleet.apps}
+    known = {app.name for app in then.fleet.every_app}
     strangers = sorted({rule.model for rule in world.fleet.demand_rules} - known)
     if strangers:
         raise ValueError(

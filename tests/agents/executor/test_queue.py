@@ -33,7 +33,7 @@ def test_each_unit_is_answered_once_in_batches_that_the_engine_takes(
             ends[key] += refused is not None
         elif action == "fetch" and chosen is not None and chosen not in rows_of:
             rows_of[chosen] = size
-            if queue.fetched(chosen, size) is Refusal.TOO_LARGE:
+            if queue.fetched(chosen, size, now_s) is Refusal.TOO_LARGE:
                 assert size > LIMITS[component_of[chosen]].most_rows
                 ends[chosen] += 1
             else:
@@ -70,15 +70,32 @@ def test_what_is_fetched_late_holds_nobody_up_and_what_is_gone_is_not_computed()
     for name in "abc":
         assert queue.add(name, "vision", 100.0) is None
     assert queue.batch() is None
-    queue.fetched("c", 10)
-    queue.fetched("b", 10)
+    queue.fetched("c", 10, 1.0)
+    queue.fetched("b", 10, 2.0)
     queue.cancel_where("b".__eq__)
-    assert queue.fetched("b", 10) is None
+    assert queue.fetched("b", 10, 3.0) is None
     assert queue.batch() == ("vision", ("c",))
     assert queue.batch() is None, "one batch at a time"
-    queue.fetched("a", 10)
+    queue.fetched("a", 10, 4.0)
     assert queue.computed() == ("c",)
     assert queue.batch() == ("vision", ("a",))
+
+
+def test_later_units_of_a_large_request_let_those_of_others_pass_and_nobody_starves() -> None:
+    queue = UnitQueue[str]({"vision": BatchLimits(1, 100)}, 100)
+    for number in range(3):
+        queue.add(f"large-{number}", "vision", 100.0, behind_s=2.0 * number)
+        queue.fetched(f"large-{number}", 10, 0.0)
+    for number in range(6):
+        queue.add(f"small-{number}", "vision", 100.0)
+        queue.fetched(f"small-{number}", 10, 1.0 + number)
+    order = []
+    while (batch := queue.batch()) is not None:
+        order += batch[1]
+        queue.computed()
+    assert order == [
+        "large-0", "small-0", "large-1", "small-1", "small-2", "large-2", "small-3", "small-4", "small-5",
+    ]  # fmt: skip
 
 
 def test_units_of_a_component_that_is_not_there_and_units_that_are_there_are_refused() -> None:

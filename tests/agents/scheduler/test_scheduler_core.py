@@ -155,6 +155,16 @@ def test_without_kv_blocks_the_youngest_waits_and_is_computed_again():
     assert is_empty(at)
 
 
+def test_requests_are_begun_in_the_order_of_the_turns_that_their_gateways_say():
+    at = stages(layout((1.0,), cap=1))
+    submit(at, asked(1, later_s=5.0), asked(2, later_s=2.0), asked(3), asked(4, later_s=-1.0), asked(5))
+    at.run_dry()
+    assert list(at.ended) == [4, 3, 5, 2, 1]
+    for attempt in range(1, 6):
+        assert at.tokens[attempt] == continuation((5, 6, 7), 8)
+    assert is_empty(at)
+
+
 def test_log_probabilities_travel_with_their_tokens():
     at = stages(layout((1.0,)))
     submit(at, asked(1, max_tokens=1))

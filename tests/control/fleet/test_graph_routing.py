@@ -9,7 +9,7 @@ from control.fleet.graph_routing import graph_models, served_app
 from control.fleet.routing import Routing, routed_route
 from control.gateway.published import MediaTerms, Published, read_published, write_published
 from control.gateway.published_app import TaskCode
-from policies.routing import BY_ID
+from policies.routing import BY_LOAD
 from policies.routing_table import RoutedModel
 from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.graph_app import app_of
@@ -22,9 +22,9 @@ from tests.templates_lib.test_app_work import A100, COSTS
 def test_each_type_is_a_model_with_its_routes_and_the_code_chooses_for_each(tmp_path: Path) -> None:
     (published,) = world_of(with_task(tmp_path), BY_TASK).fleet.graph_apps
     work, code = AppWork(app_of(published), [A100], COSTS), TaskCode("own.py", TASK, "describe")
-    models, app = graph_models(work, MediaTerms(published.config), "/t"), served_app(work, code)
+    models, app = graph_models(work, MediaTerms(published.config), BY_LOAD, "/t"), served_app(work, code)
     assert app.types == {"image-text-to-text": "vl-image-text-to-text", "text-to-text": "vl-text-to-text"}
-    assert {model.policy for model in models.values()} == {BY_ID}
+    assert {model.policy for model in models.values()} == {BY_LOAD}
     routes = {route.id for model in models.values() for route in model.routes}
     assert routes == app.choices.keys() & routes
     assert app.roles["vl/language"] == ("language",)
@@ -39,7 +39,7 @@ def test_each_type_is_a_model_with_its_routes_and_the_code_chooses_for_each(tmp_
 def test_a_route_without_roles_is_an_error_of_the_table(tmp_path: Path) -> None:
     (published,) = world_of(with_task(tmp_path), BY_TASK).fleet.graph_apps
     work = AppWork(app_of(published), [A100], COSTS)
-    models = graph_models(work, MediaTerms(published.config))
+    models = graph_models(work, MediaTerms(published.config), BY_LOAD)
     app = served_app(work, TaskCode("own.py", TASK, "describe"))
     units = {each.id: each.unit for model in models.values() for each in model.work_classes}
     routed = {

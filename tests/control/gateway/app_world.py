@@ -59,9 +59,9 @@ TEMPLATE = (
 )
 
 
-def image(seed: int = 0) -> dict[str, Any]:
+def image(seed: int = 0, size: tuple[int, int] = SIZE) -> dict[str, Any]:
     made = io.BytesIO()
-    noise(SIZE, seed).convert("RGB").save(made, "PNG")
+    noise(size, seed).convert("RGB").save(made, "PNG")
     data = base64.b64encode(made.getvalue()).decode()
     return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
 
@@ -102,6 +102,7 @@ class AppWorld(World):
     tokenizer: Path | None = None
     """None: one token a byte."""
     context: int = 20_000
+    policy: str = BY_ID
 
     def executor(self, name: str, work_class: str = SEEN.work_class) -> Process:
         """One of the component that does a work class."""
@@ -143,7 +144,7 @@ class AppWorld(World):
             route = self.routes[kind]
             classes = {leg.work_class for leg in route.legs}
             own = tuple(member for member in members if classes & member.units_per_s.keys())
-            routing = RoutedModel(f"{APP}-{kind}", (route,), own, BY_ID)
+            routing = RoutedModel(f"{APP}-{kind}", (route,), own, self.policy)
             models.append(PublishedModel(routing, str(tokenizer), self.context, 17, 5, media=MediaTerms(config)))
         types = {kind: f"{APP}-{kind}" for kind in self.types}
         app = ServedApp(APP, TaskCode("describe.py", self.task, "describe"), types, self.roles)

@@ -149,6 +149,35 @@ def test_schedulers_and_gateways_of_the_release_before_serve_beside_new_ones(tmp
     asyncio.run(scenario())
 
 
+def test_each_gateway_is_told_what_the_others_have_waiting(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, one=one_by_one(ENOUGH_S)) as fleet:
+            model = replace(slack_model(whole("one", 0.0)), policy="wrr-v1")
+            for _ in range(3):
+                fleet.publish(fleet.dispatcher(), model)
+            for dispatcher in fleet.dispatchers:
+                await fleet.usable(dispatcher)
+
+            async def told(*units: int) -> None:
+                links = [dispatcher._links["one"] for dispatcher in fleet.dispatchers]
+                async with asyncio.timeout(60):
+                    while tuple(link.status and link.status.others_units for link in links) != units:
+                        await asyncio.sleep(0.001)
+
+            await told(0, 0, 0)
+            many = started(fleet, 0, 4)
+            of_many = sum(len(call.asked.prompt) for call in many[1:])  # the first has its first token
+            await told(0, of_many, of_many)
+            few = started(fleet, 1, 1)
+            of_few = len(few[0].asked.prompt)
+            await told(of_few, of_many, of_many + of_few)
+            for call in many:
+                fleet.dispatchers[0].cancel(call)
+            await told(of_few, 0, of_few)
+
+    asyncio.run(scenario())
+
+
 def test_a_gateway_of_the_release_before_reads_a_status_as_it_did() -> None:
     class FormerStatus(msgspec.Struct, frozen=True, array_like=True, tag="status"):
         state: SchedulerState

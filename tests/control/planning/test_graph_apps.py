@@ -198,7 +198,7 @@ def test_what_no_node_serves_is_said_with_the_component_or_the_type(
         ("slo: {ttft_ms: 3000, tpot_ms: 60}", "slo: {ttft_ms: 3000, tpot_ms: 60, image_s: 2}", 9, "image_s"),
         ("slo: {ttft_ms: 3000, tpot_ms: 60}", "slo: {ttft: 3000, tpot_ms: 60}", 9, "ttft_ms"),
         ("type: text-to-text", "type: image-text-to-text", 7, "image-text-to-text"),
-        ("demand: {requests_per_s: 12}", "demand: metered", 5, "meter"),
+        ("demand: {requests_per_s: 12}", "demand: metered", 5, "weights"),
         ("    demand:", "    together: [vision+languge]\n    demand:", 10, "language"),
         ("    demand:", "    together: [vision]\n    demand:", 10, "language"),
         ("clouds:", "policy: {replicas: {vl/visoin: {max: 3}}}\nclouds:", 11, "vl/vision"),

@@ -1,21 +1,29 @@
 """Any-to-any models whose weights a spec names: planned as their engine computes them, and startable where it is."""
 
 import json
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from agents.messages.to_demand_desk import Offered, OfferedLine
 from control.db.database import Database
+from control.db.demand import PostgresDemand
 from control.fleet_file.document import parse
 from control.fleet_file.problem import SpecError
 from control.hub.gang import gang_of
+from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.planning.recording import decode, encode
 from control.planning.templates import obtain, stored_template
 from control.reconcile.fleet_world import refuse_paths
+from control.reconcile.metered_demand import MeteredDemand
+from policies.routing import BY_ID, BY_LOAD, ROUTING_POLICIES
 from templates_lib.apps.graph_app import app_of
 from templates_lib.graphs.catalogue import graph_facts
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.engine_set import engine_set
+from templates_lib.values.work import DEFAULT_TYPE
 from tests.control.planning.test_graph_apps import NOON, session_of
 from tests.control.planning.worlds import world_of
 
@@ -34,6 +42,9 @@ clouds:
   - cloud: local
     kinds: [{name: listener, cpu_cores: 0.4, memory_mib: 320, stock: 3, usd_per_hour: 0.01}]
 """
+FLOOR = "{metered: true, floor_requests_per_s: 0.05, forecast: {policy: last}}"
+METERED = SPEC.replace("{requests_per_s: 0.05}", FLOOR)
+LATE = "policy: {pools: {dispatch: late-pull-v1}}\n"
 RENTED = SPEC[: SPEC.index("clouds:")] + "clouds:\n  - {cloud: aws, regions: [us-east-2], gpus: [L4]}\n"
 PICTURES = SPEC.replace("whisper-tiny.en", "qwen2.5-vl-7b").replace("audio-to-text", "image-text-to-text")
 
@@ -78,6 +89,38 @@ def test_where_no_node_has_the_engine_it_is_planned_to_look_at(database: Databas
     recording, templates = session.record(mixed, NOON)
     plan = session.plan(recording, templates, baselines=False).plan
     assert {each.zone for each in plan.instances} == {"local/here"}
+
+
+def test_the_pools_of_an_app_follow_what_gateways_meter(database: Database, tmp_path: Path) -> None:
+    text = METERED.replace("stock: 3", "stock: 40").replace("policy: last", "policy: last, quantile: null")
+    session, world = session_of(database), world_of(tmp_path, text)
+    fleet = FleetRecord("spoken", "default", "", "", FleetMode.OBSERVE, 1, False, NOON)
+    sizes = []
+    for hour, rate in enumerate((0.0, 1.0, 0.0)):
+        now = datetime.fromisoformat(NOON) + timedelta(hours=hour)
+        line = OfferedLine("spoken", "notes-audio-to-text", DEFAULT_TYPE, "", round(600 * rate), 0, 0, 0, 0, 0, 0, ())
+        report = Offered("life", int((now - timedelta(minutes=10)).timestamp()), 600, 1, (line,))
+        PostgresDemand(database).record([("gateway", report)], now)
+        (demand,) = found = MeteredDemand(database).demand(fleet, world, now)
+        assert (demand.app, demand.request_type) == ("notes", "audio-to-text")
+        assert demand.requests_per_s == pytest.approx(max(rate, 0.05))
+        recording, templates = session.record(replace(world, demand=found), NOON)
+        plan = session.plan(recording, templates, baselines=False).plan
+        assert not plan.unmet
+        sizes.append(sum(plan.nodes().values()))
+    assert sizes[0] == sizes[2] < sizes[1]
+
+
+def test_a_spec_says_how_gateways_spread_requests_of_apps(tmp_path: Path) -> None:
+    late = SPEC + LATE
+    found = [world_of(tmp_path, text).fleet.app_runs["notes"].dispatch for text in (SPEC, late)]
+    assert found == [BY_ID, BY_LOAD]
+    assert set(found) <= ROUTING_POLICIES.keys()
+    promised = late.replace("tpot_ms: 500", "tpot_ms: 500, percentile: 95")
+    for text, key in ((promised, "policy.pools.dispatch"), (late.replace("late", "early"), "dispatch")):
+        with pytest.raises(SpecError, match=key):
+            world_of(tmp_path, text)
+    world_of(tmp_path, promised.replace("late-pull-v1", BY_ID))
 
 
 def test_the_task_that_ships_is_its_code_and_paths_begin_where_the_spec_lies(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from control.db.database import Database
 from control.gateway.media.reading import reading_of
 from control.reconcile.app_routing import app_routing, asked_config
 from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
-from policies.routing import BY_ID
+from policies.routing import BY_LOAD
 from templates_lib.graphs.catalogue import graph_facts
 from templates_lib.models.weights_place import weights_path
 from tests.control.lifecycle.worlds import START
 from tests.control.planning.test_graph_apps import NOON, session_of
-from tests.control.planning.test_run_apps import PICTURES, RENTED, SPEC
+from tests.control.planning.test_run_apps import LATE, METERED, PICTURES, RENTED
 from tests.control.planning.worlds import world_of
 
 
@@ -27,14 +27,15 @@ def tokenizer(place: str) -> str:
 def test_the_table_has_the_app_its_code_its_paths_and_how_its_model_is_asked(
     database: Database, tmp_path: Path
 ) -> None:
-    session, world = session_of(database), world_of(tmp_path, SPEC)
+    session, world = session_of(database), world_of(tmp_path, METERED + LATE)
     recording, templates = session.record(world, NOON)
     report = session.plan(recording, templates, baselines=False)
     made = routing(world, report.plan, START, tokenizer)
     (app,) = made.apps
     assert app.types == {"audio-to-text": "notes-audio-to-text"}
     ((name, model),) = made.models.items()
-    assert (name, model.policy, model.fleet) == ("notes-audio-to-text", BY_ID, world.name)
+    assert (name, model.policy, model.fleet) == ("notes-audio-to-text", BY_LOAD, world.name)
+    assert model.hold is not None
     assert model.media is not None
     asked = reading_of(model.media)
     assert asked.attends

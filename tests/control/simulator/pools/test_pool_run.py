@@ -115,15 +115,15 @@ def test_pictures_of_one_request_are_read_side_by_side(encode: EncodeTimes, text
 
 
 def test_a_small_request_passes_the_pictures_of_a_large_one(encode: EncodeTimes, text: TextTimes) -> None:
-    def encoded_s(interleaves: bool) -> float:
+    def encoded_s(dispatch: str) -> float:
         large = PoolRequest(0.0, 100, 2, ((TILE,),) * 12)
         small = PoolRequest(encode.seconds(TILE, 1) * 1.5, 100, 2, ((TILE,),))
-        members: list[Member] = [Encoder("e", encode, 1, interleaves), TextInstance("t", text, TURNS["slack"])]
-        run_of("late-pull-v1", members, [large, small])
+        members: list[Member] = [Encoder("e", encode, 1), TextInstance("t", text, TURNS["slack"])]
+        run_of(dispatch, members, [large, small])
         assert not isnan(large.finish_s)
         return small.encoded_s - small.asked_s
 
-    assert encoded_s(interleaves=True) < 0.4 * encoded_s(interleaves=False)
+    assert encoded_s("late-pull-v1") < 0.4 * encoded_s("static-slack")
 
 
 def test_what_is_drained_finishes_what_it_holds_and_gets_nothing_more(encode: EncodeTimes, text: TextTimes) -> None:
