@@ -6,7 +6,7 @@ higher priorities that is further ahead than for lower ones, so that a flood of 
 accounts ask for more than there is, each has its fair share of what is admitted (`policies.fair_share`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -15,6 +15,9 @@ from policies.fair_share import FairShare
 from policies.priority import Priority
 from policies.routing_table import ClassRate
 from templates_lib.values.work import Unit
+
+Booking = Callable[[str, Account, float], None]
+"""Of a work class, whose work it is, and seconds of the class's capacity; below 0 what is given back."""
 
 WAIT_SHARES = (2.0, 1.0, 0.5)
 """Of `max_wait_s`, by rank of a priority: how far ahead its requests may be booked."""
@@ -101,9 +104,11 @@ def work_rules(rates: Iterable[ClassRate]) -> Mapping[str, WorkRule]:
 class Admission:
     """Time is an argument and never goes back; the same object serves in the simulator."""
 
-    def __init__(self, max_wait_s: float) -> None:
-        """`max_wait_s`: how much admitted work may be waiting, seconds of a class's capacity."""
+    def __init__(self, max_wait_s: float, booked: Booking | None = None) -> None:
+        """`max_wait_s`: how much admitted work may be waiting, seconds of a class's capacity. `booked` is called with
+        all that is booked here, for others who admit work for the same instances and `note` it."""
         self._max_wait_s = max_wait_s
+        self._booked = booked
         self._done_at_s: dict[str, float] = {}
         self._shares: dict[str, FairShare] = {}
 
@@ -118,18 +123,31 @@ class Admission:
         for charge in charges:
             last_s = self._done_at_s.get(charge.work, now_s)
             self._done_at_s[charge.work] = done_s(last_s, now_s, charge.units, charge.units_per_s)
-            self._shares[charge.work].add(charge.account, charge.seconds)
+            self._share(charge, charge.seconds)
         return None
 
     def give_back(self, charge: Charge) -> None:
         """Give back work that was booked and will not be done, at the rate it was booked at."""
         if charge.work in self._done_at_s:
             self._done_at_s[charge.work] -= charge.seconds
-            self._shares[charge.work].add(charge.account, -charge.seconds)
+            self._share(charge, -charge.seconds)
+
+    def note(self, work: str, account: Account, seconds: float, now_s: float) -> None:
+        """Note what was booked, or (below 0) given back, by others. `work`: the work class."""
+        last_s = self._done_at_s.get(work, now_s)
+        share = self._shares.setdefault(work, FairShare())
+        share.advance(last_s, now_s)
+        share.add(account, seconds)
+        self._done_at_s[work] = last_s + seconds if seconds < 0 else done_s(last_s, now_s, seconds, 1.0)
 
     def wait_s(self, work: str, now_s: float) -> float:
         """Seconds of admitted work ahead."""
         return wait_s(self._done_at_s.get(work, now_s), now_s)
+
+    def _share(self, charge: Charge, seconds: float) -> None:
+        self._shares[charge.work].add(charge.account, seconds)
+        if self._booked is not None:
+            self._booked(charge.work, charge.account, seconds)
 
     def _refusal(self, charge: Charge, now_s: float, most_s: float) -> Refusal | None:
         if charge.units_per_s <= 0:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +12,10 @@ _EXTRA = ("trace", "request", "model", "instance", "status", "prompt_tokens", "o
 
 
 class JsonLines(logging.Formatter):
+    def __init__(self, always: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._always = always
+
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: dict[str, Any] = {
@@ -18,6 +23,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._always,
         }
         line |= {name: value for name in _EXTRA if (value := getattr(record, name, None)) is not None}
         if record.exc_info:
@@ -25,8 +31,8 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-def log_json_lines() -> None:
-    """Log to standard error, from now on, all of this process."""
+def log_json_lines(**always: Any) -> None:
+    """Log to standard error, from now on, all of this process. `always`: what each line has besides."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(always))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -12,6 +12,13 @@ PORT = 8000
 def gateway(
     host: HostOption = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Processes that share the port and the limits of keys, each with a core to use; 0: one for each core.",
+        ),
+    ] = 1,
     image_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,8 +51,8 @@ def gateway(
     """
     from agents.tracing.json_lines import log_json_lines
     from control.cli.acting import home
-    from control.gateway.process import run
     from control.gateway.settings import GatewaySettings
+    from control.gateway.start import start
     from control.reconcile.daemon_home import DaemonHome
     from control.tls_files import tls_files
 
@@ -61,4 +68,4 @@ def gateway(
         preprocessor_slab_mib=preprocessor_slab_mib or 0,
         api_url=api,
     )
-    run(host, port, own.table, own.gateway_key, settings, tls)
+    start(host, port, own.table, own.gateway_key, settings, tls, workers)

@@ -7,8 +7,8 @@ from pathlib import Path
 from agents.channels.errors import BadKeyError
 from agents.tracing.json_lines import log_json_lines
 from control.access.pepper import PepperError
-from control.gateway.process import run
 from control.gateway.settings import GatewaySettings
+from control.gateway.start import start
 from control.tls_files import TlsFilesError, tls_files
 
 _TUNABLE = (
@@ -24,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="control.gateway", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the port; 0: one for each core")
     parser.add_argument("--table", type=Path, required=True, help="routing table that the control plane publishes")
     parser.add_argument("--key", type=Path, required=True, help="key file that instances know this gateway by")
     for name in _TUNABLE:
@@ -53,7 +54,7 @@ def main() -> None:
     settings = replace(defaults, channel=channel, metering_interval_s=interval_s, **tuned)
     try:
         tls = tls_files(given.tls_cert, given.tls_key)
-        run(given.host, given.port, given.table, given.key, settings, tls)
+        start(given.host, given.port, given.table, given.key, settings, tls, max(0, given.workers))
     except (BadKeyError, PepperError, TlsFilesError, OSError) as error:
         parser.exit(1, f"gateway: {error}\n")
 

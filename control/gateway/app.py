@@ -20,6 +20,7 @@ from control.gateway.body_budget import BodyBudget
 from control.gateway.chat_request import chat_params
 from control.gateway.completion_reply import CompletionReply
 from control.gateway.completion_request import completion_params
+from control.gateway.condition import Condition
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.embedding_request import EmbeddingReply, embedding_params
 from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
@@ -65,6 +66,7 @@ class GatewayApp:
         made_answers: MadeAnswers,
         run_answers: RunAnswers,
         metrics: GatewayMetrics,
+        condition: Condition,
         start_span: StartSpan,
     ) -> None:
         self.settings = settings
@@ -72,6 +74,7 @@ class GatewayApp:
         self._apps = apps
         self._table = table
         self._metrics = metrics
+        self._condition = condition
         self._generation = generation
         self._made_answers = made_answers
         self._run_answers = run_answers
@@ -265,13 +268,11 @@ class GatewayApp:
 
     async def _ready(self, exchange: HttpExchange, _scope: Scope) -> None:
         """Requests of some model can be served."""
-        ready = sorted(model.id for model in self._dispatcher.models.values() if model.is_ready)
-        waiting = sorted(set(self._dispatcher.models) - set(ready))
-        about = {"ready": ready, "waiting": waiting, "problem": self._table.problem}
-        await self._say(exchange, 200 if ready else 503, about)
+        readiness = await self._condition.readiness()
+        await self._say(exchange, 200 if readiness.ready else 503, readiness)
 
     async def _show_metrics(self, exchange: HttpExchange, _scope: Scope) -> None:
-        await answer(exchange.send, 200, self._metrics.text(), (_TEXT, *exchange.headers))
+        await answer(exchange.send, 200, await self._condition.metrics(), (_TEXT, *exchange.headers))
 
     async def _say(self, exchange: HttpExchange, status: int, value: object) -> None:
         await answer(exchange.send, status, msgspec.json.encode(value), (JSON, *exchange.headers))

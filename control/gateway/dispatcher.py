@@ -108,6 +108,11 @@ class Dispatcher:
         for call in left:
             self._dispatch(call)
 
+    @property
+    def has_all(self) -> bool:
+        """Every instance of the table can be used."""
+        return all(link.is_usable for link in self._links.values())
+
     def take_keys(self, keys: KeyPair) -> None:
         """Be known by other keys: to each instance as soon as it lets them in, and by those before until then."""
         self._keys = keys

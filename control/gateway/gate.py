@@ -17,9 +17,9 @@ from policies.priority import Priority
 class Gate:
     """Make it on a running loop."""
 
-    def __init__(self, max_wait_s: float, waits: Callable[[str, str, int], None], metrics: GatewayMetrics) -> None:
+    def __init__(self, admission: Admission, waits: Callable[[str, str, int], None], metrics: GatewayMetrics) -> None:
         """`waits` is told fleet, model and how many are held for it, whenever that changes."""
-        self._admission = Admission(max_wait_s)
+        self._admission = admission
         self._waits = waits
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()

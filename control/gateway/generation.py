@@ -143,7 +143,7 @@ class Generation:
             exchange.body.release()
         task = await self._apps.call(of_app, media, wanted[0])
         priority = granted_priority(params.service_tier, exchange.ceiling)
-        entries, booked = self._book(wanted, exchange, priority)
+        entries, booked = await self._book(wanted, exchange, priority)
         model = wanted[0].model
         reply = make_reply(
             exchange.request.removeprefix("req-"),
@@ -196,7 +196,7 @@ class Generation:
             watch.cancel()
             self._count_open(-len(wanted))
 
-    def _book(
+    async def _book(
         self, wanted: list[WantedAnswer], exchange: HttpExchange, priority: Priority
     ) -> tuple[list[Entry], list[Charges | QueuePlace]]:
         """Open the accounts of all answers and admit them, or none. Raises ApiError."""
@@ -204,7 +204,7 @@ class Generation:
         if rules is not None or pooling is not None:
             for model in {one.model.id: one.model for one in wanted}.values():
                 self._dispatcher.check_able(model, rules, pooling)
-        entries = self._accounts.open(wanted, exchange.key, is_retry=exchange.is_retry)
+        entries = await self._accounts.open(wanted, exchange.key, is_retry=exchange.is_retry)
         try:
             if self._open + len(wanted) > self._settings.max_open_calls:
                 raise over_capacity(f"{self._open} requests are being answered", 1.0)

@@ -1,6 +1,6 @@
 """What the holder of a key, and all holders of a project's keys, may ask of this gateway."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from control.access.use_limits import UseLimits
@@ -17,7 +17,7 @@ _FEW = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Holder:
+class Holder:
     whose: str
     """`key` or `project`."""
     name: str
@@ -28,13 +28,20 @@ class _Use:
 
     def __init__(self, limits: UseLimits, now_s: float) -> None:
         self.open = 0
+        self.by_unit: dict[bytes, TokenBucket] = {}
         self.limit(limits, now_s)
 
     def limit(self, limits: UseLimits, now_s: float) -> None:
-        """Count by other limits from now on. What is open stays."""
+        """Count by other limits from now on. What is open stays, and of each limit the share that is used: processes
+        that read the same table at different moments may go back and forth between two limits, which must give nothing.
+        """
         self.limits = limits
         given = {b"requests": limits.requests_per_minute, b"tokens": limits.tokens_per_minute}
+        before = self.by_unit
         self.by_unit = {unit: TokenBucket(limit, now_s) for unit, limit in given.items() if limit is not None}
+        for unit in before.keys() & self.by_unit.keys():
+            former, bucket = before[unit], self.by_unit[unit]
+            bucket.take(bucket.per_minute * (1 - former.left(now_s) / former.per_minute), now_s)
 
     def is_idle(self, now_s: float) -> bool:
         return self.open == 0 and all(bucket.full_in_s(now_s) <= 0 for bucket in self.by_unit.values())
@@ -44,7 +51,7 @@ class _Use:
 class KeyCharge:
     """Taken by one answer to a request of a key with limits, its own or its project's."""
 
-    holders: tuple[_Holder, ...]
+    holders: tuple[Holder, ...]
     tokens: float
     headers: Headers
     """Headers for its answer: what is left."""
@@ -54,14 +61,17 @@ class KeyLimits:
     """Time is an argument and never goes back."""
 
     def __init__(self) -> None:
-        self._uses: dict[_Holder, _Use] = {}
+        self._uses: dict[Holder, _Use] = {}
         self._swept_at = _FEW
 
-    def take(self, key: AccessKey | None, tokens: float, now_s: float, requests: int = 1) -> KeyCharge | None:
-        """`tokens`: of prompts and, as expected, of answers. `requests`: so many answers are asked for at once. None:
-        without limits. Raises ApiError 429, or 400 where so many answers at once are never let through."""
+    def take(
+        self, holders: Sequence[tuple[Holder, UseLimits]], tokens: float, now_s: float, requests: int = 1
+    ) -> KeyCharge | None:
+        """Take what a request of these asks, of all of them or of none. `tokens`: of prompts and, as expected, of
+        answers. `requests`: so many answers are asked for at once. None: without limits. Raises ApiError 429, or 400
+        where so many answers at once are never let through."""
         self._sweep(now_s)  # before any use is found: one that the charge names must not be forgotten meanwhile
-        uses = {} if key is None else {who: self._use(who, limits, now_s) for who, limits in _limits(key)}
+        uses = {who: self._use(who, limits, now_s) for who, limits in holders}
         if not uses:
             return None
         units = {b"requests": float(requests), b"tokens": tokens}
@@ -92,6 +102,10 @@ class KeyLimits:
         """It was not served, for a reason that is not its client's."""
         self._end(taken, {b"requests": 1.0, b"tokens": taken.tokens}, now_s)
 
+    def abandon(self, who: Holder, requests: int) -> None:
+        """So many requests are open no more, and nobody will say what they took: it stays taken."""
+        self._uses[who].open -= requests
+
     def _end(self, taken: KeyCharge, given_back: dict[bytes, float], now_s: float) -> None:
         for who in taken.holders:
             use = self._uses[who]
@@ -100,7 +114,7 @@ class KeyLimits:
                 if unit in use.by_unit:
                     use.by_unit[unit].take(-units, now_s)
 
-    def _use(self, who: _Holder, limits: UseLimits, now_s: float) -> _Use:
+    def _use(self, who: Holder, limits: UseLimits, now_s: float) -> _Use:
         use = self._uses.get(who)
         if use is None:
             use = self._uses[who] = _Use(limits, now_s)
@@ -115,16 +129,15 @@ class KeyLimits:
             self._swept_at = max(_FEW, 2 * len(self._uses))
 
 
-def _limits(key: AccessKey) -> Iterator[tuple[_Holder, UseLimits]]:
-    """Those that a request of the key is held to."""
-    own = key.limits
-    if own:
-        yield _Holder("key", key.id), own
-    if key.project_limits:
-        yield _Holder("project", key.project), key.project_limits
+def holders_of(key: AccessKey | None) -> list[tuple[Holder, UseLimits]]:
+    """Return those whose limits a request of the key counts against."""
+    if key is None:
+        return []
+    found = ((Holder("key", key.id), key.limits), (Holder("project", key.project), key.project_limits))
+    return [(who, limits) for who, limits in found if limits]
 
 
-def _check_open(who: _Holder, use: _Use, requests: int) -> None:
+def _check_open(who: Holder, use: _Use, requests: int) -> None:
     most = use.limits.concurrent_requests
     if most is None or use.open + requests <= most:
         return
@@ -137,7 +150,7 @@ def _check_open(who: _Holder, use: _Use, requests: int) -> None:
     )
 
 
-def _too_many_at_once(who: _Holder, most: int, requests: int) -> ApiError:
+def _too_many_at_once(who: Holder, most: int, requests: int) -> ApiError:
     return bad_request(
         f"Your {who.whose} may have {most} requests open at the same time, and each of {requests} answers is one: ask"
         " for fewer at once",

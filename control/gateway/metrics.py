@@ -1,5 +1,7 @@
 """What a gateway counts, for Prometheus; base units, prefix `medley_gateway_`."""
 
+from enum import StrEnum
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _PREFIX = "medley_gateway_"
@@ -7,14 +9,27 @@ _LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 1
 _PER_TOKEN_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.4, 0.8, 2)
 
 
+class Merging(StrEnum):
+    """How the values that several workers of one gateway have for the same thing become one."""
+
+    SUM = "sum"
+    MOST = "most"
+    LEAST = "least"
+    ALL = "all"
+    """The least, 0 where a worker has none."""
+
+
 class GatewayMetrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self.merging: dict[str, Merging] = {}
+        """Of gauges, by name; all else adds up."""
 
         def counter(name: str, about: str, *labels: str) -> Counter:
             return Counter(_PREFIX + name, about, labels, registry=registry)
 
-        def gauge(name: str, about: str, *labels: str) -> Gauge:
+        def gauge(name: str, about: str, *labels: str, merging: Merging = Merging.SUM) -> Gauge:
+            self.merging[_PREFIX + name] = merging
             return Gauge(_PREFIX + name, about, labels, registry=registry)
 
         def histogram(name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
@@ -41,13 +56,15 @@ class GatewayMetrics:
         self.unstored_intervals = gauge("unstored_intervals", "Of load, that the control plane does not know yet")
         self.dropped_intervals = gauge("dropped_intervals", "Of load, that it will never know")
         self.parked_calls = gauge("parked_calls", "Of them, waiting for an instance that can be used")
-        self.table_version = gauge("table_version", "Version of the routing table in use")
-        self.instance_up = gauge("instance_up", "1 when requests can go there", "instance")
-        self.instance_running = gauge("instance_running", "Requests that the instance says it runs", "instance")
-        self.instance_waiting = gauge("instance_waiting", "Requests that the instance says wait in it", "instance")
-        self.instance_kv_free = gauge(
-            "instance_kv_blocks_free", "KV blocks that the instance says are free", "instance"
-        )
+        self.table_version = gauge("table_version", "Version of the routing table in use", merging=Merging.LEAST)
+        about = "1 when requests can go there"
+        self.instance_up = gauge("instance_up", about, "instance", merging=Merging.ALL)
+        about = "Requests that the instance says it runs"
+        self.instance_running = gauge("instance_running", about, "instance", merging=Merging.MOST)
+        about = "Requests that the instance says wait in it"
+        self.instance_waiting = gauge("instance_waiting", about, "instance", merging=Merging.MOST)
+        about = "KV blocks that the instance says are free"
+        self.instance_kv_free = gauge("instance_kv_blocks_free", about, "instance", merging=Merging.LEAST)
         about = "Work that waits at a member of a pool under late-pull-v1, as far as this gateway knows"
         self.instance_pending_s = gauge("instance_pending_seconds", about, "instance")
 

@@ -9,9 +9,9 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
 import uvloop
@@ -19,11 +19,13 @@ import uvloop
 from agents.channels.keys import KeyPair
 from agents.tracing.spans import spans_of
 from control.gateway.app import GatewayApp
+from control.gateway.condition import Condition, OwnCondition
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.freed_memory import give_back_freed_memory
 from control.gateway.gate import Gate
 from control.gateway.generation import Generation
 from control.gateway.key_watch import watch_key
+from control.gateway.limits import Limits, OwnLimits
 from control.gateway.making.made_answers import MadeAnswers
 from control.gateway.media.intake import MediaIntake
 from control.gateway.media.preprocessor import Preprocessor
@@ -40,6 +42,7 @@ from control.http_protocol import bounded
 from control.http_server import HttpServer
 from control.listener import listening, url_of
 from control.tls_files import TlsFiles
+from policies.admission import Admission
 from policies.metered_work import metered_classes
 
 if TYPE_CHECKING:
@@ -47,30 +50,78 @@ if TYPE_CHECKING:
     from control.gateway.runs.run_relay import RunRelay
 
 _SWITCH_S = 0.0005
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+
+
+class ProcessParts(Protocol):
+    """What a gateway's process has for itself where it is alone, and shares where it is one of several."""
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def admission(self, max_wait_s: float) -> Admission: ...
+
+    def condition(self, own: OwnCondition) -> Condition:
+        """Return what is answered to who asks how the gateway is."""
+
+    async def listen(self, dispatcher: Dispatcher) -> socket.socket:
+        """Return the socket that clients come by; the routing table has been read. Raises OSError."""
+
+    async def close(self) -> None:
+        """All answers are over."""
+
+
+class _OwnParts:
+    def __init__(self, listener: socket.socket, *, is_tls: bool) -> None:
+        self.limits = OwnLimits()
+        self._listener = listener
+        self._is_tls = is_tls
+
+    def admission(self, max_wait_s: float) -> Admission:
+        return Admission(max_wait_s)
+
+    def condition(self, own: OwnCondition) -> OwnCondition:
+        return own
+
+    async def listen(self, _dispatcher: Dispatcher) -> socket.socket:
+        print(json.dumps({"url": url_of(self._listener, is_tls=self._is_tls)}), flush=True)
+        return self._listener
+
+    async def close(self) -> None:
+        pass
 
 
 def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings, tls: TlsFiles | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; answers under way are finished first. Port 0 takes any.
+    """Serve by this process alone, as `control.gateway.start.start` says."""
+    keys = KeyPair.load(key)
+    listener = listening(host, port, backlog=BACKLOG)
 
-    Prints {"url": …} as one line once it listens. Raises OSError when the address is taken, BadKeyError for the key.
-    """
+    async def alone() -> None:
+        await serve(_OwnParts(listener, is_tls=tls is not None), table, key, keys, settings, tls)
+
+    run_loop(alone())
+
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run a process that serves."""
     # Prompts are batched over threads here already; a pool of threads below that only adds wake-ups to each of them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # A thread that has encoded a prompt wants the interpreter for a moment, while others' requests keep it busy: with
     # the default of 5 ms that wait is the longest of all that a request meets here.
     sys.setswitchinterval(_SWITCH_S)
     give_back_freed_memory()
-    keys = KeyPair.load(key)
-    uvloop.run(_serve(listening(host, port, backlog=2048), table, key, keys, settings, tls))
+    uvloop.run(main)
 
 
-async def _serve(
-    listener: socket.socket, path: Path, key: Path, keys: KeyPair, settings: GatewaySettings, tls: TlsFiles | None
+async def serve(
+    parts: ProcessParts, path: Path, key: Path, keys: KeyPair, settings: GatewaySettings, tls: TlsFiles | None
 ) -> None:
+    """Serve until SIGINT or SIGTERM. `path`: of the routing table. Raises OSError, PepperError."""
     metrics = GatewayMetrics()
     meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
     reporter = Reporter(keys, meter, settings.channel, metrics)
-    gate = Gate(settings.max_wait_s, reporter.waits, metrics)
+    gate = Gate(parts.admission(settings.max_wait_s), reporter.waits, metrics)
     preprocessor = Preprocessor(("--interface", settings.preprocessor_interface), settings.preprocessor_slab_mib)
     dispatcher, apps = Dispatcher(keys, settings, metrics, preprocessor, gate.refresh), Apps()
 
@@ -82,13 +133,14 @@ async def _serve(
     table = TableKeeper(path, dispatcher, apps, metrics, taken)
     await table.look()
     intake = MediaIntake(settings.images, settings.sounds, _fetcher(settings))
-    accounts = RequestAccounts(meter)
+    accounts = RequestAccounts(meter, parts.limits)
     generation = Generation(dispatcher, gate, accounts, intake, apps, settings, metrics)
     made_answers = MadeAnswers(dispatcher, gate, accounts, apps, settings, metrics)
     relay = _relay(settings)
     runs, spans = RunAnswers(relay, accounts, settings, metrics), spans_of("medley-gateway")
+    condition = parts.condition(OwnCondition(dispatcher, table, metrics))
     config = uvicorn.Config(
-        GatewayApp(settings, dispatcher, apps, table, generation, made_answers, runs, metrics, spans),
+        GatewayApp(settings, dispatcher, apps, table, generation, made_answers, runs, metrics, condition, spans),
         http=bounded(settings.http),
         ws="none",
         lifespan="off",
@@ -108,10 +160,10 @@ async def _serve(
 
     watches = (table.watch(settings.table_poll_s), watch_key(key, keys, take_keys, settings.table_poll_s))
     tasks = [asyncio.create_task(each) for each in (*watches, reporter.run())]
-    print(json.dumps({"url": url_of(listener, is_tls=tls is not None)}), flush=True)
-    gc.freeze()  # vocabularies are large and stay: the collector need not walk them again and again
     try:
-        await _Server(config, tls, reporter).serve(sockets=[listener])
+        listener = await parts.listen(dispatcher)
+        gc.freeze()  # vocabularies are large and stay: the collector need not walk them again and again
+        await _Server(config, tls, reporter, parts).serve(sockets=[listener])
     finally:
         for task in tasks:
             task.cancel()
@@ -145,14 +197,16 @@ def _relay(settings: GatewaySettings) -> "RunRelay | None":
 
 
 class _Server(HttpServer):
-    def __init__(self, config: uvicorn.Config, tls: TlsFiles | None, reporter: Reporter) -> None:
+    def __init__(self, config: uvicorn.Config, tls: TlsFiles | None, reporter: Reporter, parts: ProcessParts) -> None:
         super().__init__(config, tls)
         self._reporter = reporter
+        self._parts = parts
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """What was asked last is told here: once it has shut down, uvicorn ends the process by the signal it got."""
         await super().shutdown(sockets)
         await self._reporter.close()
+        await self._parts.close()
 
 
 def _steady_clock() -> Callable[[], float]:

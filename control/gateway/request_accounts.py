@@ -1,12 +1,12 @@
 """What is written down of a request: that it was asked, how much work it was, and what it takes of its key's limits."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from control.gateway.api_error import ApiError
-from control.gateway.key_limits import Headers, KeyCharge, KeyLimits
+from control.gateway.key_limits import Headers, KeyCharge
+from control.gateway.limits import Limits
 from control.gateway.meter import Meter, Offer
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey
@@ -28,14 +28,11 @@ class Entry:
 
 
 class RequestAccounts:
-    """Make it on a running loop."""
-
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter, limits: Limits) -> None:
         self._meter = meter
-        self._limits = KeyLimits()
-        self._loop = asyncio.get_running_loop()
+        self._limits = limits
 
-    def open(self, wanted: Sequence[WantedAnswer], key: AccessKey | None, *, is_retry: bool) -> list[Entry]:
+    async def open(self, wanted: Sequence[WantedAnswer], key: AccessKey | None, *, is_retry: bool) -> list[Entry]:
         """Open an account for each answer. Raises ApiError 429 for a key at its limit, which takes all of them or none:
         what it asks beyond that is no demand to be planned for."""
         outputs = [
@@ -45,7 +42,7 @@ class RequestAccounts:
             for one in wanted
         ]
         tokens = [len(one.prompt) + output for one, output in zip(wanted, outputs, strict=True)]
-        taken = self._limits.take(key, sum(tokens), self._loop.time(), len(wanted))
+        taken = await self._limits.take(key, sum(tokens), len(wanted))
         project = "" if key is None else key.project
         return [
             Entry(
@@ -61,12 +58,12 @@ class RequestAccounts:
             for one, output, own in zip(wanted, outputs, tokens, strict=True)
         ]
 
-    def open_made(
+    async def open_made(
         self, model: ModelEntry, units: Sequence[Mapping[Unit, float]], key: AccessKey | None, *, is_retry: bool
     ) -> list[Entry]:
         """The same for answers of sound or pictures, of which limits of tokens know nothing. `units`: that each is
         expected to take."""
-        taken = self._limits.take(key, 0.0, self._loop.time(), len(units))
+        taken = await self._limits.take(key, 0.0, len(units))
         kind = model.served.fleet, model.id, "" if key is None else key.project
         return [
             Entry(self._meter.offer(kind, 0, 0.0, is_new=not is_retry, has_answer=False, made=own), taken)
@@ -77,13 +74,13 @@ class RequestAccounts:
         """Close it as `Meter.settle_made` does."""
         self._meter.settle_made(entry.offer, units, is_whole=is_whole, is_length_known=is_length_known)
         if entry.taken is not None:
-            self._limits.settle(entry.taken, 0.0, self._loop.time())
+            self._limits.settle(entry.taken, 0.0)
 
     @asynccontextmanager
     async def run(self, key: AccessKey | None) -> AsyncIterator[Headers]:
         """Take a request of a key while a run of a workflow is started or looked at; it yields headers for its answer.
         Of tokens its models' calls take, as calls of its project. Raises ApiError 429."""
-        taken, is_served = self._limits.take(key, 0.0, self._loop.time()), True
+        taken, is_served = await self._limits.take(key, 0.0), True
         try:
             yield () if taken is None else taken.headers
         except ApiError as error:
@@ -91,18 +88,18 @@ class RequestAccounts:
             raise
         finally:
             if taken is not None and is_served:
-                self._limits.settle(taken, 0.0, self._loop.time())
+                self._limits.settle(taken, 0.0)
             elif taken is not None:
-                self._limits.give_back(taken, self._loop.time())
+                self._limits.give_back(taken)
 
     def refuse(self, entry: Entry) -> None:
         """Note that it was refused for want of capacity."""
         self._meter.refuse(entry.offer)
         if entry.taken is not None:
-            self._limits.give_back(entry.taken, self._loop.time())
+            self._limits.give_back(entry.taken)
 
     def close(self, entry: Entry, made: int, *, is_whole: bool, is_length_known: bool) -> None:
         """Close it as `Meter.settle` does."""
         self._meter.settle(entry.offer, made, is_whole=is_whole, is_length_known=is_length_known)
         if entry.taken is not None:
-            self._limits.settle(entry.taken, entry.offer.prompt_tokens + made, self._loop.time())
+            self._limits.settle(entry.taken, entry.offer.prompt_tokens + made)

@@ -28,6 +28,29 @@ def test_admitted_work_never_exceeds_capacity_plus_the_allowed_wait(steps, rate,
             assert before_last <= rate * (span_s + max_wait_s) + 1e-6 * rate
 
 
+@given(requests, st.floats(1, 100), st.floats(0, 5), st.randoms(use_true_random=False))
+def test_those_who_admit_work_for_the_same_instances_admit_together_what_one_would(steps, rate, max_wait_s, draw):
+    booked: list[tuple[str, tuple[str, str], float]] = []
+    both = [Admission(max_wait_s, lambda *each: booked.append(each)) for _ in range(2)]
+    now_s, admitted = 0.0, []
+    for gap_s, units in steps:
+        now_s += gap_s
+        here, there = draw.sample(both, 2)
+        charge = Charge("m/prompt", units, rate, account=("p", draw.choice("ab")))
+        if here.admit((charge,), now_s) is None:
+            admitted.append((now_s, units))
+            if draw.random() < 0.2:
+                here.give_back(charge)
+                admitted.pop()
+        for each in booked:
+            there.note(*each, now_s)
+        booked.clear()
+    for n, (start_s, _) in enumerate(admitted):
+        for end in range(n, len(admitted)):
+            before_last = sum(units for _, units in admitted[n:end])
+            assert before_last <= rate * (admitted[end][0] - start_s + max_wait_s) + 1e-6 * rate
+
+
 @given(requests, st.floats(1, 100))
 def test_whoever_comes_back_when_told_is_admitted(steps, rate):
     admission, now_s = Admission(0.5), 0.0

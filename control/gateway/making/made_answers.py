@@ -117,7 +117,7 @@ class MadeAnswers:
     async def _served(self, params: MadeParams, exchange: HttpExchange) -> AsyncGenerator[_Booked, None]:
         """Admit a request, and close its books whatever becomes of it. Raises ApiError."""
         exchange.body.release()
-        booked = self._book(params, exchange, *await self._calls(params, exchange))
+        booked = await self._book(params, exchange, *await self._calls(params, exchange))
         watch = self._loop.create_task(self._watch(exchange.receive, booked.model.id, exchange.timeout))
         self._count_open(len(booked.calls))
         try:
@@ -139,7 +139,7 @@ class MadeAnswers:
         trace = str(exchange.trace)
         return asked, tuple(MakingCall(MakingRequest(*about, each, deadline_s, trace)) for each in params.asked)
 
-    def _book(
+    async def _book(
         self, params: MadeParams, exchange: HttpExchange, asked: TaskRequest, calls: tuple[MakingCall, ...]
     ) -> _Booked:
         """Open the accounts of all answers and admit them, or none. Raises ApiError."""
@@ -150,7 +150,7 @@ class MadeAnswers:
         legs = (leg for route in model.served.routing.routes for leg in route.legs)
         expected = params.units(next((leg.units_per_request for leg in legs if leg.unit is unit), 1.0))
         units = [{unit: each} for each in expected]
-        entries = self._accounts.open_made(model, units, exchange.key, is_retry=exchange.is_retry)
+        entries = await self._accounts.open_made(model, units, exchange.key, is_retry=exchange.is_retry)
         try:
             if self._open + len(calls) > self._settings.max_open_calls:
                 raise over_capacity(f"{self._open} answers are being made", 1.0)

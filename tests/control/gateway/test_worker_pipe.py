@@ -1,0 +1,116 @@
+"""A worker that asks its supervisor, over a real socket pair."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from control.gateway.api_error import ApiError
+from control.gateway.key_limits import KeyLimits, holders_of
+from control.gateway.published import AccessKey
+from control.gateway.settings import GatewaySettings
+from control.gateway.workers.messages import Booked, GiveBack, Permit, Refusal, Serve, Settle, Take, ToSupervisor
+from control.gateway.workers.pipe import Pipe
+from control.gateway.workers.supervisor import DECODER as SUPERVISORS_DECODER
+from control.gateway.workers.worker import DECODER, SharedParts
+from policies.admission import Charge
+
+KEY = AccessKey("a", "00" * 32, "p", requests_per_minute=2, tokens_per_minute=100)
+ORDER = Serve(0, "127.0.0.1", 0, "table", "key", GatewaySettings(), None)
+
+
+async def ends() -> tuple[SharedParts, Pipe[ToSupervisor]]:
+    """A worker's parts, and the supervisor's end."""
+    one, other = socket.socketpair()
+    return SharedParts(await Pipe.over(one, DECODER), ORDER), await Pipe.over(other, SUPERVISORS_DECODER)
+
+
+def test_an_order_arrives_as_it_was_sent():
+    order = msgspec.structs.replace(ORDER, settings=GatewaySettings(image_hosts=("example.org",)), tls=("a", "b"))
+    assert DECODER.decode(msgspec.msgpack.encode(order)) == order
+    assert Path(order.table).name == "table"
+
+
+def test_a_key_is_counted_by_the_supervisor_and_one_without_limits_by_nobody():
+    async def scenario() -> None:
+        parts, supervisor = await ends()
+        assert await parts.take(None, 10.0) is None
+        assert await parts.take(AccessKey("free", "00" * 32), 10.0) is None
+        taking = asyncio.create_task(parts.take(KEY, 30.0, 2))
+        asked = await supervisor.receive()
+        assert isinstance(asked, Take)
+        assert (asked.holders, asked.tokens, asked.requests) == (holders_of(KEY), 30.0, 2)
+        supervisor.send(Permit(asked.ask, ((b"x-left", b"1"),)))
+        taken = await taking
+        assert taken is not None
+        assert taken.headers == ((b"x-left", b"1"),)
+        parts.settle(taken, 12.0)
+        parts.give_back(taken)
+        assert await supervisor.receive() == Settle(taken.holders, 30.0, 12.0)
+        assert await supervisor.receive() == GiveBack(taken.holders, 30.0)
+        await parts.close()
+        await supervisor.close()
+
+    asyncio.run(scenario())
+
+
+def test_work_is_booked_wherever_it_is_admitted():
+    async def scenario() -> None:
+        parts, supervisor = await ends()
+        loop, charge = asyncio.get_running_loop(), Charge("m/prompt", 100.0, 100.0, account=("p", "a"))
+        admission = parts.admission(2.5)
+        for _ in range(2):
+            assert admission.admit((charge,), loop.time()) is None
+        assert await supervisor.receive() == Booked([("m/prompt", ("p", "a"), 2.0)])
+        supervisor.send(Booked([("m/prompt", ("q", "b"), 60.0)]))
+        async with asyncio.timeout(120):
+            while admission.wait_s("m/prompt", loop.time()) < 30:
+                await asyncio.sleep(0)
+        assert admission.admit((charge,), loop.time()) is not None
+        admission.give_back(charge)
+        assert await supervisor.receive() == Booked([("m/prompt", ("p", "a"), -1.0)])
+        await parts.close()
+        await supervisor.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_refusal_is_the_same_error_as_in_one_process():
+    async def scenario() -> None:
+        parts, supervisor = await ends()
+        limits = KeyLimits()
+        limits.take(holders_of(KEY), 1.0, 0.0, 2)
+        with pytest.raises(ApiError) as alone:
+            limits.take(holders_of(KEY), 1.0, 0.0)
+        e = alone.value
+        taking = asyncio.create_task(parts.take(KEY, 1.0))
+        asked = await supervisor.receive()
+        assert isinstance(asked, Take)
+        supervisor.send(Refusal(asked.ask, e.status, e.kind, e.message, e.code, e.param, e.headers))
+        with pytest.raises(ApiError) as shared:
+            await taking
+        assert (shared.value.status, shared.value.encode(), shared.value.headers) == (e.status, e.encode(), e.headers)
+        await parts.close()
+        await supervisor.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_permit_for_a_client_that_has_left_is_given_back():
+    async def scenario() -> None:
+        parts, supervisor = await ends()
+        taking = asyncio.create_task(parts.take(KEY, 30.0, 2))
+        asked = await supervisor.receive()
+        assert isinstance(asked, Take)
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
+        supervisor.send(Permit(asked.ask, ()))
+        returned = [await supervisor.receive() for _ in range(2)]
+        holders = tuple(who for who, _ in holders_of(KEY))
+        assert returned == [GiveBack(holders, 15.0)] * 2
+        await parts.close()
+        await supervisor.close()
+
+    asyncio.run(scenario())
