@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallRequest:
     """Times are seconds from now. Calls are numbered in an order in which each comes behind its inputs."""
 
@@ -30,33 +29,6 @@ class CallRequest:
     @property
     def places(self) -> int:
         return int(self.avail_s.shape[1])
-
-    @cached_property
-    def kept(self) -> tuple[tuple[int, ...], ...]:
-        """Of each call, those up to it whose results some call behind it takes."""
-        last = {taken: call for call, inputs in enumerate(self.inputs) for taken in inputs}
-        return tuple(
-            tuple(before for before in range(call + 1) if last.get(before, -1) > call) for call in range(self.calls)
-        )
-
-    @cached_property
-    def alike(self) -> tuple[tuple[int, ...], ...]:
-        """Places that no time tells apart, in groups of two and more."""
-        same: dict[bytes, list[list[int]]] = {}
-        for place, times in enumerate(np.concatenate((self.avail_s, self.comp_s)).T.copy()):
-            groups = same.setdefault(times.tobytes(), [])
-            for group in groups:
-                if self._are_as_far(group[0], place):
-                    group.append(place)
-                    break
-            else:
-                groups.append([place])
-        return tuple(tuple(group) for groups in same.values() for group in groups if len(group) > 1)
-
-    def _are_as_far(self, one: int, other: int) -> bool:
-        swapped = np.arange(self.places)
-        swapped[[one, other]] = other, one
-        return bool((self.comm_s == self.comm_s[:, swapped][:, :, swapped]).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +52,21 @@ class Place:
     """Service → when it is loaded, of those that are, or are being loaded."""
 
 
+def open_batch(place: Place, service: str, max_batch: int) -> QueuedBatch | None:
+    """Return the batch of a service that waits on a place and has room for one call more; None: there is none."""
+    for batch in place.batches:
+        if batch.service == service and batch.calls < max_batch and batch.starts_s >= 0:
+            return batch
+    return None
+
+
 def avail_s(place: Place, service: str, load_s: float, max_batch: int) -> float:
     """Return avail(t, d): when a place can begin a call of a service. A batch of that service that waits and has room
     takes it along; else it waits for all that is queued. A service that is not loaded is loaded meanwhile."""
     loaded = (place.loaded_s or {}).get(service, load_s)
-    for batch in place.batches:
-        if batch.service == service and batch.calls < max_batch and batch.starts_s >= 0:
-            return max(batch.starts_s, loaded)
+    batch = open_batch(place, service, max_batch)
+    if batch is not None:
+        return max(batch.starts_s, loaded)
     return max(max((batch.ends_s for batch in place.batches), default=0.0), loaded)
 
 
