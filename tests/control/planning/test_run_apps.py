@@ -92,14 +92,14 @@ def test_where_no_node_has_the_engine_it_is_planned_to_look_at(database: Databas
 
 
 def test_the_pools_of_an_app_follow_what_gateways_meter(database: Database, tmp_path: Path) -> None:
-    text = METERED.replace("stock: 3", "stock: 40").replace("policy: last", "policy: last, quantile: null")
+    text = METERED.replace("stock: 3", "stock: 400").replace("policy: last", "policy: last, quantile: null")
     session, world = session_of(database), world_of(tmp_path, text)
     fleet = FleetRecord("spoken", "default", "", "", FleetMode.OBSERVE, 1, False, NOON)
     sizes = []
-    for hour, rate in enumerate((0.0, 1.0, 0.0)):
+    for hour, rate in enumerate((0.0, 5.0, 0.0)):
         now = datetime.fromisoformat(NOON) + timedelta(hours=hour)
-        line = OfferedLine("spoken", "notes-audio-to-text", DEFAULT_TYPE, "", round(600 * rate), 0, 0, 0, 0, 0, 0, ())
-        report = Offered("life", int((now - timedelta(minutes=10)).timestamp()), 600, 1, (line,))
+        line = OfferedLine("spoken", "notes-audio-to-text", DEFAULT_TYPE, "", round(3600 * rate), 0, 0, 0, 0, 0, 0, ())
+        report = Offered("life", int((now - timedelta(hours=1)).timestamp()), 3600, 1, (line,))
         PostgresDemand(database).record([("gateway", report)], now)
         (demand,) = found = MeteredDemand(database).demand(fleet, world, now)
         assert (demand.app, demand.request_type) == ("notes", "audio-to-text")
