@@ -1,12 +1,13 @@
 """`python -m agents.profile`: measures the node that it runs on, and writes lines of JSON: a `Header`, and then
-`ProfileBlock`s of the steps of the engine and one `HandOffCost`, `UnitBlock`s of an encoder, one `PipelineCost`, or one
-`PairCost`. `node`, on a node that was rented for it, does one behind the other and prints what comes of each
-(`agents.messages.to_profiler`)."""
+`ProfileBlock`s of the steps of the engine and one `HandOffCost`, `UnitBlock`s of an encoder or generator, one
+`PipelineCost`, or one `PairCost`. `node`, on a node that was rented for it, does one behind the other and prints what
+comes of each (`agents.messages.to_profiler`)."""
 
 import argparse
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,24 +23,27 @@ from agents.engines.loading import load_stage_engine
 from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_components.engine import load_torch_encoder
+from agents.engines.torch_components.loading import Limits
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sharded_engine import load_sharded_engine
+from agents.executor.generators import Place, loader_of
 from agents.profile.hand_off_cost import beside, measure_hand_off_cost
 from agents.profile.measure import BLOCKS, kv_blocks, measured
 from agents.profile.on_node import NodeSweep, measure_node
 from agents.profile.pair_cost import PairEnd, measure_pair
 from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
-from agents.profile.unit_times import measured_units
+from agents.profile.unit_times import measured_answers, measured_units
 from agents.transfer.errors import LinkLostError
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 from templates_lib.models.weights_place import NoWeightsError, weights_path
+from templates_lib.values.component_profile import UnitBlock
 from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.profile_row import Header
 
@@ -58,10 +62,12 @@ def _arguments() -> argparse.Namespace:
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
     engine.add_argument("--company-s", type=float, default=0.0, help="go on for as long, beside nodes still measured")
-    unit = what.add_parser("component", help="units of an encoder of an any-to-any model")
+    unit = what.add_parser("component", help="units of an encoder or generator of an any-to-any model")
     unit.add_argument("--weights", required=True, help="hf:ORG/NAME, package:NAME or path:PATH")
     unit.add_argument("--component", required=True, help="its name in the model's graph")
-    unit.add_argument("--rows", type=int, action="append", required=True, help="that come of a unit (repeat)")
+    size = "of a unit (repeat): rows that come of it; seconds of speech, or denoising steps"
+    unit.add_argument("--size", type=int, action="append", required=True, help=size)
+    unit.add_argument("--item-rows", type=float, default=0.0, help="rows of latents of a picture that is made")
     unit.add_argument("--device", type=torch.device, default=torch.device("cpu"), help="cpu, or cuda:0")
     unit.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     unit.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
@@ -153,12 +159,24 @@ def _keep_company(engine: StageEngine, points: tuple[Point, ...], device: torch.
 
 def _component(arguments: argparse.Namespace, out: BinaryIO) -> None:
     torch.set_num_threads(arguments.threads)
-    dtype, sizes, pace = _DTYPES[arguments.dtype], sorted(set(arguments.rows)), arguments.pace
-    engine = load_torch_encoder(_checkpoint(arguments.weights), arguments.component, dtype, arguments.device)
+    sizes = sorted(set(arguments.size))
     _write(out, Header(BLOCKS * len(sizes)))
-    for block in measured_units(engine, sizes):
-        _write(out, replace(block, seconds=block.seconds / pace))  # who serves idles so much behind each batch
-    engine.close()
+    for block in _unit_blocks(arguments, sizes):
+        # Who serves idles so much behind each batch.
+        _write(out, replace(block, seconds=block.seconds / arguments.pace))
+
+
+def _unit_blocks(arguments: argparse.Namespace, sizes: Sequence[int]) -> Iterator[UnitBlock]:
+    place, component, device = arguments.weights, arguments.component, arguments.device
+    dtype = _DTYPES[arguments.dtype]
+    if not is_on_hub(place) and (load := loader_of(weights_path(place), component)) is not None:
+        generator = load(weights_path(place), component, Place(device, dtype), Limits())
+        yield from measured_answers(generator, sizes, arguments.item_rows)
+        generator.close()
+    else:
+        encoder = load_torch_encoder(_checkpoint(place), component, dtype, device)
+        yield from measured_units(encoder, sizes)
+        encoder.close()
 
 
 def _checkpoint(place: str) -> Checkpoint:

@@ -1,9 +1,11 @@
-"""Measures how long an encoder takes for pictures and clips of given sizes."""
+"""Measures how long an encoder takes for pictures and clips of given sizes, and a generator for answers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import assert_never
 
 from agents.engines.components.protocol import EncoderEngine
+from agents.engines.components.stepped import Asked, SteppedEngine
 from agents.engines.components.unit import EncoderUnit
 from agents.engines.components.unit_kinds import Clips, Patches, Pixels, Samples, Tiles, UnitKind
 from agents.profile.measure import BLOCKS, block_seconds
@@ -19,10 +21,35 @@ def measured_units(engine: EncoderEngine, rows: Sequence[int]) -> Iterator[UnitB
     units = [example_of(takes, size) for size in rows]
     for unit in units:
         engine.encode([unit])
+    yield from _blocks([(takes.rows_out(unit), partial(engine.encode, [unit])) for unit in units])
+
+
+def measured_answers(engine: SteppedEngine, units: Sequence[int], item_rows: float = 0.0) -> Iterator[UnitBlock]:
+    """The same of a generator's answers of about so many units: seconds of speech, or denoising steps of a picture of
+    `item_rows` rows of latents. What counts is the units that came."""
+    asked = [engine.example(each, item_rows) for each in units]
+    yield from _blocks([(_made(engine, each) * (item_rows or 1.0), partial(_made, engine, each)) for each in asked])
+
+
+def _blocks(calls: Sequence[tuple[float, Callable[[], object]]]) -> Iterator[UnitBlock]:
+    """`calls`: size of a unit, and what computes it."""
+
+    def once(call: Callable[[], object]) -> tuple[int, float]:
+        call()
+        return 1, 0.0
+
     for _ in range(BLOCKS):
-        for unit in units:
-            wall_s, cpu_s = block_seconds(lambda unit=unit: _once(engine, unit))  # type: ignore[misc]
-            yield UnitBlock(float(takes.rows_out(unit)), wall_s, cpu_s)
+        for size, call in calls:
+            wall_s, cpu_s = block_seconds(partial(once, call))
+            yield UnitBlock(float(size), wall_s, cpu_s)
+
+
+def _made(engine: SteppedEngine, asked: Asked) -> float:
+    """Make an answer, and return its units."""
+    answer, units = engine.begin(asked), 0.0
+    while not answer.is_done:
+        units += sum(piece.units for piece in engine.step([answer]) if piece is not None)
+    return units
 
 
 def example_of(takes: UnitKind, rows: int) -> EncoderUnit:
@@ -44,8 +71,3 @@ def example_of(takes: UnitKind, rows: int) -> EncoderUnit:
             return takes.example(max(1, round((rows - 1) ** 0.5)), 0)
         case _:
             assert_never(takes)
-
-
-def _once(engine: EncoderEngine, unit: EncoderUnit) -> tuple[int, float]:
-    engine.encode([unit])
-    return 1, 0.0

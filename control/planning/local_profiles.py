@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from control.cloud.local.kinds import LocalMachine
-from control.planning.encoder_profiles import are_measured, measure_encoders, with_known_encoders
+from control.planning.component_profiles import are_measured, measure_components, with_known_components
 from control.planning.local_market import local_config, local_gpu
 from control.planning.rented_profiles import known_rented
 from control.planning.world import World
@@ -45,7 +45,7 @@ def with_known_profiles(world: World, home: Path) -> World:
     local = tuple(one.profile for one in stored if one is not None)
     rented = known_rented(store, world.recipe.served, {node.id for node in world.recipe.nodes})
     known = replace(world, recipe=replace(world.recipe, profiles=(*local, *rented)))
-    return with_known_encoders(known, _folder(home))
+    return with_known_components(known, _folder(home))
 
 
 def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, again: bool = False) -> World:
@@ -67,7 +67,7 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
             swept = sweep(kinds, model, engine, weights, work, progress)
             for need in these:
                 store.put(_fitted(need, swept, now))
-        measure_encoders(world, _folder(home), work, progress, now, again=again)
+        measure_components(world, _folder(home), work, progress, now, again=again)
     return with_known_profiles(world, home)
 
 

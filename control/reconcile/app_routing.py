@@ -82,7 +82,8 @@ def _files(app: PublishedApp, run: AppRun) -> ModelFiles:
     graph = app_of(app).graph
     specs = (component.spec for component in graph.components)
     decoders = [spec.model for spec in specs if isinstance(spec, DecoderSpec)]
-    vocabulary = max((model.vocab_size for model in decoders), default=0)
+    # Layouts of schedulers have one token and one position at least, also where no component writes.
+    vocabulary = max((model.vocab_size for model in decoders), default=1)
     context = max((model.max_context_tokens for model in decoders), default=1)
     return ModelFiles(app.name, run.weights, vocabulary, context, slab_mib=slab_mib(graph))
 

@@ -20,6 +20,10 @@ def _asked(app: str, kind: str) -> Iterator[str]:
     """Yield nothing for a type that no file on this machine goes with."""
     if kind == "audio-to-text":
         yield f"/audio/transcriptions{_AUTHORISED} \\\n  -F model={app} -F file=@SPEECH.wav"
+    elif kind == "text-to-audio":
+        yield _posted("audio/speech", f'{{"model": "{app}", "input": "Hello."}}', "speech.wav")
+    elif kind == "text-to-image":
+        yield _posted("images/generations", f'{{"model": "{app}", "prompt": "a red circle"}}', "picture.json")
     elif kind == "text-to-text":
         yield _chat(app, '"What is the capital of France?"')
     elif kind == "image-text-to-text":
@@ -30,4 +34,10 @@ def _asked(app: str, kind: str) -> Iterator[str]:
 def _chat(model: str, content: str) -> str:
     how = f'"max_tokens": {_LONGEST}, "temperature": 0, "stream": true'
     body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": {content}}}], {how}}}'
-    return f"/chat/completions{_AUTHORISED} \\\n  -H 'Content-Type: application/json' \\\n  -d '{body}'"
+    return _posted("chat/completions", body)
+
+
+def _posted(path: str, body: str, file: str = "") -> str:
+    """`file`: that the answer goes to, which is nothing to be read in a terminal."""
+    kept = f" -o {file}" if file else ""
+    return f"/{path}{_AUTHORISED} \\\n  -H 'Content-Type: application/json' \\\n  -d '{body}'{kept}"

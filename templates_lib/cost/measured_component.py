@@ -1,4 +1,4 @@
-"""The cost of components where encoders were measured: their times, and the estimate for all else."""
+"""The cost of components where encoders and generators were measured: their times, and the estimate for all else."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from templates_lib.graphs.component import Component, ComponentWork, EncoderSpec
+from templates_lib.graphs.component import Component, ComponentWork, DecoderSpec
 from templates_lib.ports.component_cost import ComponentCostModel
 from templates_lib.values.component_profile import ComponentProfile, UnitTime
 from templates_lib.values.node_config import NodeConfig
@@ -21,7 +21,7 @@ def component_key(component: Component) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredComponentCost:
-    """A `ComponentCostModel`. Units of a request are encoded one after the other: on processors a batch takes as long
+    """A `ComponentCostModel`. Units of a request are computed one after the other: on processors a batch takes as long
     as its units do alone."""
 
     estimate: ComponentCostModel
@@ -49,7 +49,8 @@ class MeasuredComponentCost:
         if times is None:
             return self.estimate.seconds(component, node, work, requests)
         items = max(work.items, 1e-9)  # a request may bring a part of one in the mean
-        return requests * items * unit_seconds(times, work.units / items)
+        size = work.units / items * (work.item_rows or 1.0)
+        return requests * items * unit_seconds(times, size)
 
     def held_bytes(self, component: Component, node: NodeConfig, work: ComponentWork) -> float:
         """See `ComponentCostModel`."""
@@ -62,7 +63,7 @@ class MeasuredComponentCost:
         return self.estimate.most_requests(component, node, work, reserved_bytes)
 
     def _of(self, component: Component, node: NodeConfig) -> tuple[UnitTime, ...] | None:
-        if not isinstance(component.spec, EncoderSpec) or node.gpu_count != 1:
+        if isinstance(component.spec, DecoderSpec) or node.gpu_count != 1:
             return None
         return self._times.get((component_key(component), node.gpu))
 

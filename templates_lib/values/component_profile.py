@@ -1,14 +1,15 @@
-"""Measured times of an encoder of an any-to-any model on one kind of node."""
+"""Measured times of an encoder or a generator of an any-to-any model on one kind of node."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class UnitTime:
-    """One picture or clip that is encoded alone."""
+    """One picture or clip that is encoded alone, or one answer that a generator makes alone."""
 
     rows: float
-    """That come of it."""
+    """That come of it; of an answer its units: seconds of speech, or denoising steps times the picture's rows of
+    latents."""
     seconds: float
     """On the clock of the node as it is: under its quota, with the engine's threads."""
 
@@ -18,6 +19,7 @@ class UnitBlock:
     """Repetitions of a unit one behind the other, one of several such blocks."""
 
     rows: float
+    """As in `UnitTime`."""
     seconds: float
     """Of one repetition, on the clock."""
     cpu_s: float

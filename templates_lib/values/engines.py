@@ -66,6 +66,7 @@ _ENCODERS = frozenset(
 _WRITERS = frozenset(
     {("internvl", "language"), ("qwen2_5_omni", "thinker"), ("qwen2_5_vl", "language"), ("whisper", "writing")}
 )
+_GENERATORS = frozenset({("kokoro", "voice"), ("style_text_to_speech_2", "voice"), ("word_pictures", "picture")})
 _PLAIN = {"fp32": "fp32", "bf16": "bf16", "fp16": "bf16"}
 _AS_STORED = _PLAIN | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")}
 _LIKE_LLAMA = frozenset({"llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe"})
@@ -163,16 +164,16 @@ ENGINES = {
     ),
     # It answers with the prompt itself: for local nodes, where a unit is tried without its models.
     "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo", takes_parts=True),
-    # Encoders of graphs; its executors put rows into the sidecar of their node.
+    # Encoders put rows into the sidecar of their node, decoders take them from it, generators answer clients.
     "components": EngineKind(
         "",
-        ("medley-serving", "torch"),
+        ("medley-serving", "onnxruntime", "torch"),
         support=EngineSupport(tensor_parallel=False),
         scheduler="agents.executor",
         cuda=TORCH_BUILD,
         is_whole=True,
         takes_parts=True,
-        parts=_ENCODERS | _WRITERS,
+        parts=_ENCODERS | _WRITERS | _GENERATORS,
     ),
 }
 """Name → engine. Units, nodes and profiles take the names from here; cost models are keyed by them."""

@@ -1,4 +1,4 @@
-"""Measured encoders in the cost of components: their times where there are some, the estimate elsewhere."""
+"""Measured encoders and generators in the cost of components: their times where there are some, else the estimate."""
 
 from dataclasses import replace
 
@@ -32,6 +32,25 @@ def test_a_measured_encoder_takes_its_time_for_each_unit_and_all_else_what_is_es
     for component, node in ((VISION, other), (VISION, two), (LANGUAGE, ONE)):
         assert MEASURED.seconds(component, node, work, 3.0) == COSTS.seconds(component, node, work, 3.0)
     assert MEASURED.held_bytes(VISION, ONE, work) == COSTS.held_bytes(VISION, ONE, work)
+
+
+def test_a_measured_generator_takes_its_time_by_seconds_of_speech_or_by_rows_and_steps() -> None:
+    voice, picture = load_graph("kokoro-82m").component("voice"), load_graph("word-pictures").component("picture")
+    of = "2026-11-27T00:00:00+00:00", "m"
+    measured = MeasuredComponentCost(
+        COSTS,
+        (
+            ComponentProfile("v", *of, component_key(voice), ONE.gpu, (UnitTime(1.0, 0.5), UnitTime(4.0, 1.6))),
+            ComponentProfile("p", *of, component_key(picture), ONE.gpu, (UnitTime(96.0, 0.3), UnitTime(384.0, 0.9))),
+        ),
+    )
+    assert measured.seconds(voice, ONE, ComponentWork(8.0), 2.0) == pytest.approx(2 * 3.2)
+    drawn = ComponentWork(24.0, item_rows=16.0)
+    assert measured.seconds(picture, ONE, drawn, 1.0) == pytest.approx(0.9)
+    larger = replace(drawn, item_rows=64.0)
+    assert measured.seconds(picture, ONE, larger, 1.0) == pytest.approx(3.6)
+    assert measured.is_measured(voice, ONE)
+    assert not measured.is_measured(LANGUAGE, ONE)
 
 
 def test_what_was_measured_is_part_of_its_fingerprint_and_of_one_component_alone() -> None:

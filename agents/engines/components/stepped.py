@@ -42,6 +42,10 @@ class SteppedEngine(Protocol):
     def facts(self) -> SteppedFacts:
         """Return what is held; constant for the engine's life. `most_units`: answers that take a step together."""
 
+    def example(self, units: float, item_rows: float = 0.0) -> Asked:
+        """Make a request of about so many units, for measurements: seconds of speech, or denoising steps of a picture
+        as near to `item_rows` rows of latents as a square one is."""
+
     def begin(self, asked: Asked, skip: int = 0) -> SteppedAnswer:
         """Begin an answer behind its first `skip` pieces, which costs little. Raises BadBatchError for what the
         component does not make, and where there are no more pieces."""

@@ -20,14 +20,17 @@ from agents.messages.component_work import AskedSpeech
 from templates_lib.values.install_hint import install_hint
 
 SAMPLES_PER_S = 24_000
-_MOST_TOKENS = 510
-"""Of phonemes, of one run: positions of its text encoder, without those of begin and end."""
+_MOST_TOKENS = 250
+"""Of phonemes, of one run, about 18 s. Its text encoder has positions for 510, which take twice the memory; sentences
+are cut alike wherever an answer goes on, so that this does not depend on the memory of a node."""
 _MOST_CHARACTERS = 300
 """Of a piece: more would exceed the tokens at once, as a rule."""
 _ROW_BYTES = 3 << 19
 """Memory of a run for each token: as measured, a process that has spoken 510 tokens (30 s) with the int8 network of
 `bench.speech` has grown by 724 MiB over what it had with the weights, 1.42 MiB a token; rounded up."""
 _LOUDEST = 32_767
+_NUMBER_S = 0.5
+"""Seconds in which a number up to ten is spoken, about, in any language."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +103,11 @@ class KokoroEngine:
     @property
     def voices(self) -> tuple[str, ...]:
         return tuple(self._files.styles)
+
+    def example(self, units: float, item_rows: float = 0.0) -> Asked:
+        del item_rows
+        numbers = (at % 10 + 1 for at in range(max(1, round(units / _NUMBER_S))))
+        return AskedSpeech(" ".join(f"{number}." if number == 10 else str(number) for number in numbers))
 
     def begin(self, asked: Asked, skip: int = 0) -> SteppedAnswer:
         if not isinstance(asked, AskedSpeech):

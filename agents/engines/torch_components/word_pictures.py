@@ -138,6 +138,11 @@ class WordPicturesEngine:
         self.facts = facts
         self._model: WordPictures | None = model
 
+    def example(self, units: float, item_rows: float = 0.0) -> Asked:
+        model = self._there()
+        side = max(1, round(item_rows**0.5)) * model.pixels
+        return AskedPicture(next(iter(model.words)), side, side, seed=0, steps=max(1, round(units)))
+
     def begin(self, asked: Asked, skip: int = 0) -> SteppedAnswer:
         model = self._there()
         if not isinstance(asked, AskedPicture):

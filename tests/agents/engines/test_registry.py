@@ -10,7 +10,9 @@ import torch
 from agents.channels.address import Address
 from agents.engines.layer_range import LayerRange
 from agents.engines.loading import check_engine, load_stage_engine
+from agents.engines.torch_components.engine import ENCODERS
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
+from agents.executor.generators import GENERATORS
 from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
@@ -73,3 +75,10 @@ def test_a_node_refuses_an_engine_that_it_does_not_know_or_have(tmp_path: Path) 
     for engine in ("toy", "vllm"):
         with pytest.raises(ValueError, match=engine):
             worker_commands(engine, RUN, tmp_path / "key", settings, tmp_path / "meeting")
+
+
+def test_plans_count_on_every_generator_and_on_encoders_and_decoders_that_executors_load() -> None:
+    parts = ENGINES["components"].parts
+    assert GENERATORS.keys() <= parts
+    decoders = parts - GENERATORS.keys() - ENCODERS.keys()
+    assert {name for _, name in decoders} == {"language", "thinker", "writing"}

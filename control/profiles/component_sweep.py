@@ -1,4 +1,4 @@
-"""Measurements of encoders on kinds of local nodes, and where they are kept."""
+"""Measurements of encoders and generators on kinds of local nodes, and where they are kept."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from templates_lib.values.component_profile import ComponentProfile, UnitBlock, 
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderJob:
+class ComponentJob:
     kind: LocalKind
     engine: str
     weights: str
@@ -25,11 +25,13 @@ class EncoderJob:
     component: str
     """Its name in the model's graph."""
     dtype: str
-    rows: tuple[int, ...]
-    """That come of the units to be encoded."""
+    sizes: tuple[int, ...]
+    """Of the units to be measured: rows that come of an encoder's; seconds of speech, or denoising steps."""
+    item_rows: float = 0.0
+    """Of a picture that is made: its rows of latents; 0: none is."""
 
 
-def sweep_encoders(jobs: Sequence[EncoderJob], work: Path, progress: Progress) -> list[tuple[UnitTime, ...]]:
+def sweep_components(jobs: Sequence[ComponentJob], work: Path, progress: Progress) -> list[tuple[UnitTime, ...]]:
     """Measure each, on a node of its own. `work`: a directory that nobody else uses. Raises SweepError, NoEngineError,
     NoWeightsError."""
     blocks = run_jobs([_measurement(job) for job in jobs], work, progress)
@@ -53,14 +55,14 @@ def _seconds(blocks: list[UnitBlock], cpu_cores: float) -> float:
     return wall_s if cpu_cores > 1 else min(wall_s, fmean(block.cpu_s for block in blocks) / cpu_cores)
 
 
-def _measurement(job: EncoderJob) -> MeasurementJob:
+def _measurement(job: ComponentJob) -> MeasurementJob:
     place = job.weights if is_on_hub(job.weights) else f"path:{weights_path(job.weights)}"
-    what = ("component", "--weights", place, "--component", job.component)
-    sizes = (word for rows in job.rows for word in ("--rows", str(rows)))
+    what = ("component", "--weights", place, "--component", job.component, "--item-rows", f"{job.item_rows:g}")
+    sizes = (word for size in job.sizes for word in ("--size", str(size)))
     return MeasurementJob(job.kind, job.dtype, engine_python(job.engine), (*what, *sizes))
 
 
-class EncoderProfiles:
+class KeptComponentProfiles:
     """Profiles in the directory `home`, one file for each subject."""
 
     def __init__(self, home: Path) -> None:
