@@ -37,6 +37,8 @@ _ANYWHERE = "tcp://127.0.0.1:0"
 _REQUESTS = 16
 """At once, where the plan does not say."""
 _CHUNK_TOKENS = 512
+_LEAST_TOKENS = 256
+"""Of a context, where the model's own is no shorter: one that no question and answer fit in serves nobody."""
 _GRACE_S = 10.0
 
 
@@ -59,19 +61,22 @@ def layout_of(
     model: str, decoder: Checkpoint, context_tokens: int, requests: int, dtype: torch.dtype, memory_bytes: int | None
 ) -> PipelineLayout:
     """One stage with all layers, and KV blocks for `requests` of the longest context, or as many as the memory has room
-    for beside the weights. Raises OutOfMemoryError where it has none for one request."""
+    for beside the weights: where that is not even one such request, contexts are as long as there is room for. Raises
+    OutOfMemoryError where that is shorter than _LEAST_TOKENS."""
     config = decoder_config(decoder.config)
     context = min(context_tokens, config.max_context_tokens)
-    of_request = -(-context // BLOCK_TOKENS) + -(-config.encoded_tokens // BLOCK_TOKENS)
-    blocks = requests * of_request
+    encoded = _blocks(config.encoded_tokens)
+    blocks = requests * (_blocks(context) + encoded)
     if memory_bytes is not None:
         need = memory_need(decoder, config, _whole(config), dtype)
         blocks = min(blocks, need.kv_blocks_within(memory_bytes))
-        if blocks < of_request:
+        least = min(context, _LEAST_TOKENS)
+        if blocks < _blocks(least) + encoded:
             raise OutOfMemoryError(
                 f"{need.weight_bytes / 2**20:.0f} MiB of weights leave no room for the KV cache of one request of "
-                f"{context} tokens within {memory_bytes / 2**20:.0f} MiB: allow more memory, or a shorter context"
+                f"{least} tokens within {memory_bytes / 2**20:.0f} MiB: allow more memory"
             )
+        context = min(context, (blocks - encoded) * BLOCK_TOKENS)
     limits = NodeLimits(_WORKER, 1.0, requests, _CHUNK_TOKENS, blocks)
     return PipelineLayout(model, ((limits,),), BLOCK_TOKENS, context, config.vocab_size)
 
@@ -137,6 +142,10 @@ async def _end(worker: asyncio.subprocess.Process) -> None:
         except TimeoutError:
             worker.kill()
             await worker.wait()
+
+
+def _blocks(tokens: int) -> int:
+    return -(-tokens // BLOCK_TOKENS)
 
 
 def _whole(config: DecoderConfig) -> LayerRange:

@@ -20,7 +20,10 @@ import torch
 
 from agents.channels.keys import KeyPair
 from agents.engines.errors import OutOfMemoryError
+from agents.engines.layer_range import LayerRange
+from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_part import decoder_part
+from agents.engines.torch_engine.memory_need import memory_need
 from agents.executor.decoder import is_decoder, layout_of
 from agents.messages.to_gateway import Status
 from agents.scheduler.instance_file import InstanceFile
@@ -30,7 +33,7 @@ from templates_lib.graphs.catalogue import graph_facts
 from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.engines.components.given_requests import Encoded
 from tests.agents.engines.components.graph_requests import qwen_request, text_request
-from tests.agents.engines.components.tiny_graphs import save_graph
+from tests.agents.engines.components.tiny_graphs import LAYERS, save_graph
 from tests.agents.engines.tiny_models import assert_same, reference
 from tests.agents.stage.instances import Gateway
 from tests.agents.tensors.nodes import SETTINGS, Node, run_node
@@ -91,6 +94,20 @@ def test_memory_bounds_the_requests_that_a_decoder_has_room_for(tmp_path: Path) 
     assert CONTEXT // 16 <= blocks(2 << 20) < blocks(None)
     with pytest.raises(OutOfMemoryError, match="weights"):
         blocks(1 << 20)
+
+
+def test_contexts_are_as_long_as_the_memory_has_room_for(tmp_path: Path) -> None:
+    save_graph("qwen-vl", tmp_path)
+    decoder = decoder_part(open_checkpoint(tmp_path))
+    need = memory_need(decoder, decoder_config(decoder.config), LayerRange.whole(LAYERS), torch.float32)
+
+    def layout(blocks: int) -> PipelineLayout:
+        return layout_of(MODEL, decoder, 4096, 4, torch.float32, need.total_bytes(blocks))
+
+    assert layout(20).max_context_tokens == 20 * 16
+    assert layout(2000).max_context_tokens == 512, "the model's own"
+    with pytest.raises(OutOfMemoryError, match="256"):
+        layout(15)
 
 
 def test_encoders_and_decoders_are_told_apart_by_the_graph() -> None:
