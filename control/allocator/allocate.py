@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from math import inf
 
+from control.allocator.floor import floor
 from control.allocator.highs import HighsMilp
 from control.allocator.problem import read_problem
 from control.allocator.program import MilpSolver
@@ -37,7 +39,8 @@ def solve(
     began = clock() if clock else 0.0
     solver = milp or HighsMilp()
     problem = read_problem(snapshot, library)
-    outcome = Search(problem, solver, progress or _silent, problem.keys_of(known), least).run()
+    more = partial(floor, problem, library, solver)
+    outcome = Search(problem, solver, progress or _silent, problem.keys_of(known), least, more).run()
     settled = settle(problem, outcome.incumbent, outcome.row_upper, solver, snapshot.settings.seed)
     plan = with_id(make_plan(problem, outcome, settled, policy))
     return replace(plan, solve_s=clock() - began) if clock else plan

@@ -19,6 +19,9 @@ from templates_lib.values.settings import WorkLimits
 Progress = Callable[[str, float, float], None]
 """Called with (stage, objective of the best plan so far, bound)."""
 
+Floor = Callable[[float | None], tuple[float, float]]
+"""Called with the seconds that are left (None: no limit); returns a bound, and the seconds that it took."""
+
 UNMET_GAP = 1e-6
 SLACK = 1e-6
 """Room above the least unmet demand, as a share of it, so that rounding does not make the next stage infeasible."""
@@ -33,6 +36,8 @@ FEW_STOPS = 3
 POOL = 400
 """Columns in the first program for whole plans."""
 POOL_NODES = 200
+MANY_HOPS = 2_000
+"""Flows from which on a program without zones bounds more in a second than one with them does in a minute."""
 PROOF = "proof"
 """Stage of the programs over all that a better plan may use."""
 POLISH_NODES = 50
@@ -64,11 +69,18 @@ class Search:
     """One solve. `run` reads: relax, fix the least unmet demand, find a plan, prove it."""
 
     def __init__(
-        self, problem: AllocationProblem, milp: MilpSolver, progress: Progress, known: Ints, least: float = -np.inf
+        self,
+        problem: AllocationProblem,
+        milp: MilpSolver,
+        progress: Progress,
+        known: Ints,
+        least: float = -np.inf,
+        floor: Floor | None = None,
     ) -> None:
         """`known`: template · G + group of what plans of problems much like this one rent. `least`: the least that the
-        objective of a plan can be which leaves nothing unmet."""
+        objective of a plan can be which leaves nothing unmet. `floor` finds out more of that, where flows are many."""
         self._problem, self._milp, self._progress, self._known, self._least = problem, milp, progress, known, least
+        self._floor = floor
         settings = problem.snapshot.settings
         self._limits: WorkLimits = settings.limits
         self._seed = settings.seed
@@ -96,8 +108,10 @@ class Search:
                 self._is_done = True
             elif self._is_large() and can_refine(self._problem):
                 self._refine(relaxed)
-            elif self._best is not None and not self._is_proven_at_once(relaxed):
-                self._find(relaxed)
+            else:
+                self._raise_floor()
+                if self._best is not None and not self._is_proven_at_once(relaxed):
+                    self._find(relaxed)
         if self._best is None and (any(values) or not self._find(relaxed)):
             relaxed = self._least_unmet(values)
             if not self._find(relaxed):
@@ -122,6 +136,19 @@ class Search:
                 "milp_iterations": float(self._iterations),
             },
         )
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that programs of whole instances took."""
+        return self._seconds
+
+    def _raise_floor(self) -> None:
+        """A bound without zones, where flows between them are so many that programs of whole instances prove little."""
+        if self._floor is None or len(self._problem.routing.hops) < MANY_HOPS or can_refine(self._problem):
+            return
+        bound, seconds = self._floor(self._left())
+        self._seconds += seconds
+        self._raise_bound(bound)
 
     def _recall(self) -> None:
         """Begin with the best plan of what others rent, if one of it serves as much."""
@@ -329,18 +356,22 @@ class Search:
         self, program: Program, start: Start | None, gap: float, stage: str, nodes: int | None = None
     ) -> MilpSolution:
         limits = self._limits
-        left = None if limits.wall_clock_s is None else max(0.0, limits.wall_clock_s - self._seconds)
         iterations = limits.simplex_iterations - (self._iterations if self._best is not None else 0)
         if iterations <= 0:
             return OUT_OF_WORK
         looks = stage != PROOF or self._recalled is None or self._best is not self._recalled
-        effort = Effort(gap, nodes or limits.nodes, iterations, self._seed, left, looks)
+        effort = Effort(gap, nodes or limits.nodes, iterations, self._seed, self._left(), looks)
         answer = self._milp(program, effort, start, lambda value: self._progress(stage, value, self._bound))
         self._seconds += answer.seconds
         self._nodes += answer.nodes
         self._iterations += answer.iterations
         self._timed_out |= answer.timed_out
         return answer
+
+    def _left(self) -> float | None:
+        """Seconds that are left; None: as many as it takes."""
+        limit = self._limits.wall_clock_s
+        return None if limit is None else max(0.0, limit - self._seconds)
 
     def _pick(self, relaxed: Relaxed, limit: int) -> PickedColumns:
         """Columns of low reduced cost, as many for every class, and all that the relaxation uses or that run."""
@@ -356,12 +387,12 @@ class Search:
             order = np.argsort(near.reduced_cost[mine], kind="stable")
             chosen.append(mine[order[:share]])
         at = np.sort(np.concatenate(chosen))
+        return self._whole_templates(concatenate([near.take(at), self._used(relaxed)]))
+
+    def _used(self, relaxed: Relaxed) -> PickedColumns:
+        """Columns that the relaxation uses."""
         used = relaxed.vertex.x[len(self._problem.frame.variables) :] > NOTHING
-        parts = [
-            near.take(at),
-            PickedColumns(relaxed.picked.point[used], relaxed.picked.group[used], np.zeros(int(used.sum()))),
-        ]
-        return self._whole_templates(concatenate(parts))
+        return PickedColumns(relaxed.picked.point[used], relaxed.picked.group[used], np.zeros(int(used.sum())))
 
     def _survivors(self, relaxed: Relaxed, room: float) -> PickedColumns:
         return self._problem.columns.under(relaxed.prices, room * (1 + 1e-6) + 1e-6)
