@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.workflows.call_request import CallRequest
-from policies.workflows.placement_search import Problem, search
+from policies.workflows.placement_search import search
 
 MOST_STATES = 256
 """Partial schedules that are kept, those that may end earliest: fan-outs have places to the power of their width."""
@@ -35,19 +35,16 @@ def placed(request: CallRequest, *, occupied: bool = True, most_states: int = MO
     it, eq. 1 and 2 hold as they are printed. `most_states`: partial schedules that are kept at the most."""
     if not request.calls:
         return CallPlacement((), ())
-    place, done_s, dropped = search(_problem(request), occupied, most_states)
+    takes = np.zeros((request.calls, request.calls), dtype=np.bool_)
+    for call, inputs in enumerate(request.inputs):
+        takes[call, list(inputs)] = True
+    times = (request.avail_s, request.comp_s, request.comm_s)
+    # Arrays of another layout would have the search compiled again.
+    avail_s, comp_s, comm_s = (np.require(each, np.float64, ["C", "A", "W"]) for each in times)
+    place, done_s, dropped = search(takes, avail_s, comp_s, comm_s, occupied, most_states)
     return CallPlacement(tuple(place.tolist()), tuple(done_s.tolist()), dropped)
 
 
 def compile_placement() -> None:
     """Compile the search, or load it, so that no run waits for it; takes seconds where nothing is on disk."""
     placed(CallRequest(((),), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, 1))))
-
-
-def _problem(request: CallRequest) -> Problem:
-    takes = np.zeros((request.calls, request.calls), dtype=np.bool_)
-    for call, inputs in enumerate(request.inputs):
-        takes[call, list(inputs)] = True
-    times = (request.avail_s, request.comp_s, request.comm_s)
-    # Arrays of another layout would have the search compiled again.
-    return Problem(takes, *(np.require(each, np.float64, ["C", "A", "W"]) for each in times))

@@ -63,10 +63,13 @@ def _entry(function: F) -> F:
 
 
 @_entry
-def search(problem: Problem, occupied: bool, most: int) -> tuple[Ints, Floats, int]:
-    """Place the calls of a request one after the other, in their order; there is one at least. `most`: partial
-    schedules that are kept. Return the place of each call, when each is done, and how many partial schedules were given
-    up for their number."""
+def search(
+    takes: Bools, avail_s: Floats, comp_s: Floats, comm_s: Floats, occupied: bool, most: int
+) -> tuple[Ints, Floats, int]:
+    """Place the calls of a request one after the other, in their order; there is one at least. The arrays are those of
+    a `Problem`: numba knows the type of an array sooner than that of a tuple. `most`: partial schedules that are kept.
+    Return the place of each call, when each is done, and how many partial schedules were given up for their number."""
+    problem = Problem(takes, avail_s, comp_s, comm_s)
     calls = len(problem.takes)
     last_taker, alike = _last_taker(problem.takes), _first_alike(problem)
     schedules = Schedules(
