@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.control.profiles.given import give_profiles
 from tests.e2e.conftest import MEDLEY, environment
@@ -180,3 +180,30 @@ def test_a_plan_is_approved_and_then_runs_and_what_is_drained_goes(
     page.locator(f"a[href*='{third}'] .badge", has_text="ready").wait_for(timeout=240_000)
     page.locator(f"a[href*='{first}']").wait_for(state="detached")
     assert "Paris" in answer(*up.until_ready())
+
+
+def test_a_model_is_talked_to_and_who_answered_is_named(up: Up, watched: Watched, operator: tuple[str, str]) -> None:
+    _, key = up.until_ready()
+    api, page = Api(*operator), watched.page
+    watched.go("/playground")
+    page.get_by_label("Key for the gateway", exact=False).fill(key)
+    page.get_by_label("Most tokens").fill("8")
+
+    turn = page.locator(".turn").last
+
+    def is_answered() -> bool:
+        """Asked again where the plan, which is for one request in 100 seconds, has no room yet: the page says so."""
+        asked = page.locator(".turn").count()
+        page.get_by_label(f"Ask {MODEL}").fill("The capital of France is")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".turn")).to_have_count(asked + 1)
+        turn.get_by_text(re.compile("answered by|at its capacity")).wait_for(timeout=240_000)
+        watched.complaints = [each for each in watched.complaints if "409" not in each]  # the browser tells of refusals
+        return turn.get_by_text("answered by").count() > 0
+
+    until(is_answered, "the model did not answer")
+    named = turn.locator("a[href^='/fleet/']").all_inner_texts()
+    assert set(named) <= set(api.states())
+    assert named
+    assert turn.locator(".answer").inner_text().strip()
+    assert turn.locator(".took data").first.get_attribute("value") == "8"
