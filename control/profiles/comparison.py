@@ -1,7 +1,7 @@
 """Measured against estimated, step by step, for people."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,14 +31,16 @@ def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[ProfileComparis
     estimate = estimated_cost_model({stored.gpu.name: stored.gpu}, estimate_of(stored.profile.engine))
     measured = MeasuredCostModel(stored.profile.engine, [stored.profile], estimate)
     parallel = Parallel(tp=stored.profile.tensor_parallel)
+    # A trial on processors used none of the node's GPUs, and is compared with one of them.
+    node = replace(stored.node, gpu_count=parallel.tp)
     for name, step, head in (
         ("1 request, 128 cached", _step(requests=1, cached=128), False),
         ("8 requests, 128 cached", _step(requests=8, cached=128), False),
         ("8 requests and head", _step(requests=8, cached=128), True),
         ("prompt of 256", _step(prompt=256), False),
     ):
-        estimated_s = float(estimate.stage_seconds(model, stored.node, parallel, step, head=head))
-        measured_s = float(measured.stage_seconds(model, stored.node, parallel, step, head=head))
+        estimated_s = float(estimate.stage_seconds(model, node, parallel, step, head=head))
+        measured_s = float(measured.stage_seconds(model, node, parallel, step, head=head))
         yield ProfileComparison(name, 1000 * measured_s, 1000 * estimated_s)
 
 

@@ -26,6 +26,7 @@ from control.executor.profile_tag import is_measured
 from control.planning.cost_models import cost_models_of, evidence_of
 from control.planning.local_profiles import with_known_profiles
 from control.planning.world import read_world
+from control.profiles.comparison import compare
 from control.profiles.engine_home import releases
 from control.profiles.measurement_jobs import SweepError
 from control.profiles.quotation import Limits, Wanted, quote
@@ -142,6 +143,13 @@ def test_plans_rest_on_a_node_of_several_gpus_and_on_what_its_replicas_would_be(
     times, model = cost_models_of(recipe)["torch"], recipe.served[0].model
     for node in recipe.nodes:
         assert {(each.tp, each.dp) for each in times.measured_splits(model, node)} == {(4, 1), (1, 4)}
+
+
+def test_a_trial_on_a_node_of_several_gpus_is_compared_by_what_it_measured(tmp_path: Path, store: ProfileStore) -> None:
+    asked = measurement(tmp_path, device="cpu", gpus=4)
+    told = whole(machine("cpu", gpus=(), release=RELEASE), *measured())
+    stored = measure_rented(asked, TalkingCloud([told]), OWNER, store, Course().pace, quiet)
+    assert all(each.ratio != 1.0 for each in compare(stored, asked.model)), "the estimate stands for what was measured"
 
 
 def test_the_other_node_of_a_pair_is_rented_once_the_first_waits_and_told_where(
