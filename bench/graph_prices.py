@@ -114,8 +114,12 @@ def main() -> int:
     parser.add_argument("-o", type=Path, help="folder to keep the tables in")
     asked = parser.parse_args()
     every = list(set_ups())
+    known = list(dict.fromkeys(each.graph for each in every))
+    wanted = asked.graphs.split(",") if asked.graphs else known
+    if unknown := set(wanted) - set(known):
+        parser.error(f"there is no set-up of {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     missed = 0
-    for graph in asked.graphs.split(",") if asked.graphs else dict.fromkeys(each.graph for each in every):
+    for graph in wanted:
         table = Table(f"cornserve-prices-{graph}", COLUMNS)
         for row, is_met in map(priced, (each for each in every if each.graph == graph)):
             table.add(*row)
