@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, delete, func, insert, literal, null, select, tuple_, update
 
 from control.db.database import Database
-from control.db.errors import InUseError
+from control.db.errors import InUseError, NotStoredError
 from control.db.nearest import not_stored
 from control.db.run_journal import RunJournal, settle_row
 from control.db.run_rows import call_of, calls_of, calls_shown, place_of, run_of
@@ -99,13 +99,22 @@ class PostgresRuns:
             _load(connection, run_id)
             return [call_of(row) for row in connection.execute(query)]
 
-    def emits(self, run_id: str, after: int = 0) -> list[CallRecord]:
-        """Return what a run has emitted, `MOST_EMITS` at the most, those whose `seq` is above `after`; large values are
-        left out. No run: nothing."""
+    def emits(self, run_id: str, after: int = 0, most: int = MOST_EMITS) -> list[CallRecord]:
+        """Return what a run has emitted, so many at the most, those whose `seq` is above `after`; large values are left
+        out (`value` has them). No run: nothing."""
         call = workflow_call.c
         mine = (call.kind == CallKind.EMIT, call.state == CallState.DONE, call.seq > after)
-        query = calls_shown(run_id, MOST_SHOWN_BYTES).where(*mine).order_by(call.seq).limit(MOST_EMITS)
+        query = calls_shown(run_id, MOST_SHOWN_BYTES).where(*mine).order_by(call.seq).limit(most)
         return [call_of(row) for row in self.database.read(query)]
+
+    def value(self, run_id: str, path: str) -> bytes:
+        """Return the result of a call that is done, as MessagePack, however large it is."""
+        call = workflow_call.c
+        mine = (call.run_id == run_id, call.path == path, call.state == CallState.DONE)
+        row = self.database.read_one(select(call.value, call.blob).where(*mine))
+        if row is None:
+            raise NotStoredError(f"run {run_id} has no result of a call {path}: was the run deleted, or resumed?")
+        return bytes(row.value) if row.blob is None else RunJournal(self.database).blob(run_id, row.blob)
 
     def made(self, project: str, workflow: str, most: int) -> list[list[FlowCall]]:
         """Return the calls of runs that are done, those that ended last, each in the order in which it made them."""

@@ -14,7 +14,7 @@ from control.api.caller import CallerOf
 from control.api.documented import needs, problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.text import NewName, PathId
-from control.db.runs import MOST_EMITS, PostgresRuns
+from control.db.runs import PostgresRuns
 from control.runs.record import RunRecord
 from control.runs.run_state import OPEN, RunState
 from control.runs.shown import plain
@@ -22,6 +22,8 @@ from control.runs.shown import plain
 router = api_router("client-runs")
 _MOST_BYTES = 1 << 20
 """Bytes of emitted values that one answer has, beside the first."""
+_MOST_EMITS = 100
+"""Values that are read for it, small ones of up to 64 KiB: gateways ask again at once while there are more."""
 
 
 class NewClientRun(BaseModel):
@@ -67,13 +69,14 @@ def get_client_run(
     runs = PostgresRuns(services.database)
     found = runs.load(run, caller.project)  # before what it emitted: a run that has ended emits nothing more
     emits, size, has_more = list[Emitted](), 0, False
-    for each in runs.emits(run, after):
-        size += len(each.value)
-        if emits and size > _MOST_BYTES:
+    for each in runs.emits(run, after, _MOST_EMITS):
+        if emits and (size + len(each.value) > _MOST_BYTES or not each.value):
             has_more = True
             break
-        emits.append(Emitted(seq=each.seq, value=plain(each.value) if each.value else None))
-    has_more = has_more or len(emits) >= MOST_EMITS
+        value = each.value or runs.value(run, each.call.path)  # a large one, for the answer that begins with it
+        size += len(value)
+        emits.append(Emitted(seq=each.seq, value=plain(value)))
+    has_more = has_more or len(emits) >= _MOST_EMITS or size > _MOST_BYTES
     answer = None if found.state in OPEN or has_more else runs.answer(run)
     return _shown(found, None if answer is None else plain(answer), emits, has_more=has_more)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
@@ -111,6 +112,13 @@ def test_what_a_run_emits_comes_while_it_goes_on(http: httpx.Client, world: Worl
         send_signal(world.act(), begun["id"], "approved", True)
         *_, ended, done = coming
     assert (ended["state"], ended["answer"], done) == ("done", "done", "[DONE]")
+
+
+def test_what_is_emitted_comes_whole_however_large_it_is(http: httpx.Client) -> None:
+    sizes = [3, 100_000, 5, 2_000_000, 70_000]  # those above 64 KiB are not shown elsewhere, above 1 MiB stored apart
+    run = asked(http, "tells", sizes=sizes).json()
+    assert run["state"] == "done", run["reason"]
+    assert sorted(len(b64decode(each)) for each in run["emitted"]) == sorted(sizes)
 
 
 def test_a_client_need_not_wait_and_may_ask_again_under_its_key(http: httpx.Client, world: World) -> None:

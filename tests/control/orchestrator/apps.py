@@ -173,6 +173,12 @@ async def large(size: int) -> list[int]:
     return [await Length(made), len(await made)]
 
 
+@workflow
+async def tells(sizes: list[int]) -> None:
+    for size in sizes:
+        medley.emit(Large(size))
+
+
 @workflow(durable=False)
 async def light(start: int) -> int:
     return await Double(Double(start))
