@@ -66,7 +66,7 @@ class GatewayMetrics:
         about = "KV blocks that the instance says are free"
         self.instance_kv_free = gauge("instance_kv_blocks_free", about, "instance", merging=Merging.LEAST)
         about = "Work that waits at a member of a pool under late-pull-v1, as far as this gateway knows"
-        self.instance_pending_s = gauge("instance_pending_seconds", about, "instance")
+        self.instance_pending_s = gauge("instance_pending_seconds", about, "instance", merging=Merging.MOST)
 
     def forget_instance(self, instance: str) -> None:
         for metric in (self.instance_up, self.instance_running, self.instance_waiting, self.instance_kv_free):

@@ -201,6 +201,10 @@ class SharedParts:
         except PipeClosedError:
             _log.error("the supervisor of this gateway is gone: its workers end, too")
             os.kill(os.getpid(), signal.SIGTERM)
+        except Exception:  # requests of keys with limits would wait for answers in vain
+            about = "if its files are of another release than this process, start the gateway again"
+            _log.exception("what the supervisor sends is not understood, and this worker ends; %s", about)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def _take_in(self, message: ToWorker) -> None:
         if isinstance(message, Report):

@@ -1,6 +1,7 @@
 """A worker that asks its supervisor, over a real socket pair."""
 
 import asyncio
+import signal
 import socket
 from pathlib import Path
 
@@ -110,6 +111,24 @@ def test_a_permit_for_a_client_that_has_left_is_given_back():
         returned = [await supervisor.receive() for _ in range(2)]
         holders = tuple(who for who, _ in holders_of(KEY))
         assert returned == [GiveBack(holders, 15.0)] * 2
+        await parts.close()
+        await supervisor.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_that_does_not_understand_its_supervisor_ends_rather_than_be_deaf():
+    async def scenario() -> None:
+        parts, supervisor = await ends()
+        is_asked_to_end = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, is_asked_to_end.set)
+        try:
+            supervisor.send(Take(1, [], 1.0, 1))  # such as a release with other messages would send
+            async with asyncio.timeout(120):
+                await is_asked_to_end.wait()
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
         await parts.close()
         await supervisor.close()
 

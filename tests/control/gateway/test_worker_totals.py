@@ -43,6 +43,7 @@ def test_what_is_said_of_an_instance_is_not_added_up():
     for metrics, running in ((one, 5), (other, 6)):
         metrics.instance_up.labels("both").set(1)
         metrics.instance_running.labels("both").set(running)
+        metrics.instance_pending_s.labels("both").set(running / 10)  # each knows of the other's
         metrics.instance_kv_free.labels("both").set(100 - running)
     one.table_version.set(8)
     other.table_version.set(7)
@@ -52,6 +53,7 @@ def test_what_is_said_of_an_instance_is_not_added_up():
     assert found['instance_up{instance="both"}'] == 1
     assert found['instance_up{instance="only-one"}'] == 0  # a client may meet the worker that does not reach it
     assert found['instance_running{instance="both"}'] == 6
+    assert found['instance_pending_seconds{instance="both"}'] == 0.6
     assert found['instance_kv_blocks_free{instance="both"}'] == 94
     assert found['instance_kv_blocks_free{instance="only-one"}'] == 9
     assert found["table_version"] == 7
