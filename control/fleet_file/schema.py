@@ -52,7 +52,7 @@ class UnitsSection(SpecSection):
 class BurstSection(SpecSection):
     """What is asked of an app beyond what its plan has is planned for at once, not with the next plan."""
 
-    hold_minutes: Positive = 3.0
+    hold_minutes: Annotated[Positive, Field(le=1440)] = 3.0
     """How long it is planned for once no more is asked than the forecast of metered demand knows of."""
     headroom: Share = 0.2
     """By how much more than the highest rate of that time is planned for."""

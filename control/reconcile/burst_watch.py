@@ -4,7 +4,8 @@ Theory of operation: gateways report each minute what was asked of each pool, of
 policy (`policies.pools.scaling`) says of each whether that asks for more members than the plan has. If so, the app's
 demand is set, as an operator would do it, to the highest rate of the last minutes with some room, and the fleet is to
 be planned: within its limits, by its mode, where it costs least. That is renewed while more comes than the forecast
-knows of, and lapses then; so less is planned for only when less has come for a while.
+knows of, and lapses then; so less is planned for only when less has come for a while. A fleet that cannot have more (at
+its ceiling, with no more for sale, or while nobody agrees to its plan) is not planned again until yet more comes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,14 +34,12 @@ class BurstWatch:
 
     def __init__(self, database: Database) -> None:
         self._offered, self._overrides = PostgresDemand(database), PostgresDemandOverrides(database)
-        self._scalers: dict[tuple[str, str], PoolScaler] = {}
-        """By fleet and work class."""
         self._looked: dict[str, int] = {}
         """Fleet → number of the minute that was looked at last."""
 
     def look(self, fleet: Fleet, plan: Plan, now: datetime) -> tuple[str, ...]:
-        """Set the demand of apps that are asked for more than `plan`, which the fleet runs by, has; say of each why it
-        is to be planned now. Raises DatabaseUnavailableError."""
+        """Set the demand of apps that are asked for more than `plan`, which the fleet runs by, has; say of each that is
+        asked for more than before why it is to be planned now. Raises DatabaseUnavailableError."""
         settings, rules, step = fleet.bursts, _rules(fleet), int((now - SETTLED).timestamp()) // _STEP_S
         if settings is None or not rules or self._looked.get(fleet.name) == step:
             return ()
@@ -54,29 +53,15 @@ class BurstWatch:
             if not heard or (known is not None and known.made_by != BURST):
                 continue
             rates = _total(history.requests_per_s.tolist() for history in heard)
-            why = self._short(fleet, app, plan, heard, now)
-            goes_on = known is not None and rates[-1] > self._forecast(fleet, app, now)
-            if why or goes_on:
-                self._plan_for(fleet, app, rates, why or "more comes than the forecast knows of", known, now)
-            found += [f"{app}: {why}"] if why else []
+            why, known_of = _short(fleet, app, plan, heard, now), 0.0
+            if why or known is not None:
+                known_of = self._forecast(fleet, app, now)
+            if not why and (known is None or rates[-1] <= known_of):
+                continue
+            said = why or "more comes than the forecast knows of"
+            if self._is_more_planned_for(fleet, app, max(known_of, _roomy(fleet, rates)), said, known, now) and why:
+                found.append(f"{app}: {why}")
         return tuple(found)
-
-    def _short(self, fleet: Fleet, app: str, plan: Plan, heard: list[DemandHistory], now: datetime) -> str:
-        """Say which pools of an app have too few members; empty: none."""
-        assert fleet.bursts is not None  # noqa: S101
-        load: dict[str, float] = {}
-        for history in heard:
-            for (work_class, _), rates in history.units_per_s.items():
-                load[work_class] = load.get(work_class, 0.0) + float(rates[-1])
-        said = []
-        for work_class, members in _pools(plan, app).items():
-            capacity = fleet.settings.utilisation_cap * sum(members) / len(members)
-            scaler = self._scalers.setdefault((fleet.name, work_class), PoolScaler(capacity, fleet.bursts))
-            scaler.capacity = capacity
-            size = PoolSize(planned=len(members), awake=0, asleep=0, rented=0)
-            change = scaler.decide(now.timestamp(), Pulse(load.get(work_class, 0.0), 0.0), size)
-            said += [f"{work_class} has {len(members)}, and {change.why}"] if change.rent else []
-        return "; ".join(said)
 
     def _forecast(self, fleet: Fleet, app: str, now: datetime) -> float:
         """Requests/s of an app that a plan is made for without overrides."""
@@ -84,16 +69,41 @@ class BurstWatch:
         demand = fleet.demand(histories, {}, self._offered.waiting(fleet.name, now), now.timestamp())
         return sum(each.requests_per_s for each in demand if each.app == app)
 
-    def _plan_for(
-        self, fleet: Fleet, app: str, rates: list[float], why: str, known: Override | None, now: datetime
-    ) -> None:
+    def _is_more_planned_for(
+        self, fleet: Fleet, app: str, rate: float, why: str, known: Override | None, now: datetime
+    ) -> bool:
+        """Set the demand of an app, up to its ceiling; tell whether that is more than was planned for."""
         settings, asked = fleet.bursts, fleet.app_demand[app]
         assert settings is not None  # noqa: S101
         assert isinstance(asked, Metered)  # noqa: S101
-        rate = min((1 + settings.band) * max(rates), asked.ceiling_requests_per_s)
-        lasts = timedelta(seconds=settings.calm_s)
-        if known is None or rate > known.requests_per_s or known.expires_at - now < _RENEWED * lasts:
+        rate, lasts = min(rate, asked.ceiling_requests_per_s), timedelta(seconds=settings.calm_s)
+        is_more = known is None or rate > known.requests_per_s
+        if known is None or is_more or known.expires_at - now < _RENEWED * lasts:
             self._overrides.set(fleet.name, Override(app, rate, BURST, why, now, now + lasts))
+        return is_more
+
+
+def _short(fleet: Fleet, app: str, plan: Plan, heard: list[DemandHistory], now: datetime) -> str:
+    """Say which pools of an app have too few members; empty: none."""
+    assert fleet.bursts is not None  # noqa: S101
+    load: dict[str, float] = {}
+    for history in heard:
+        for (work_class, _), rates in history.units_per_s.items():
+            load[work_class] = load.get(work_class, 0.0) + float(rates[-1])
+    said = []
+    for work_class, members in _pools(plan, app).items():
+        capacity = fleet.settings.utilisation_cap * sum(members) / len(members)
+        scaler = PoolScaler(capacity, fleet.bursts)
+        size = PoolSize(planned=len(members), awake=0, asleep=0, rented=0)
+        change = scaler.decide(now.timestamp(), Pulse(load.get(work_class, 0.0), 0.0), size)
+        said += [f"{work_class} has {len(members)}, and {change.why}"] if change.rent else []
+    return "; ".join(said)
+
+
+def _roomy(fleet: Fleet, rates: list[float]) -> float:
+    """The highest of these rates, with room above it."""
+    assert fleet.bursts is not None  # noqa: S101
+    return (1 + fleet.bursts.band) * max(rates)
 
 
 def _rules(fleet: Fleet) -> Mapping[str, list[DemandRule]]:

@@ -55,7 +55,7 @@ def test_a_burst_is_planned_for_until_less_has_come_for_a_while(database: Databa
     for minute, rate in enumerate(rates):
         tell(database, world, START + minute * MINUTE, rate)
         why = watch.look(world.fleet, plan, seen(minute))
-        assert bool(why) is (rate > 1)
+        assert bool(why) is (minute == 3), "the fleet is planned again only where more comes than it was planned for"
         assert watch.look(world.fleet, plan, seen(minute)) == (), "a minute is looked at once"
         (own, *_) = (*overrides.working("chat", seen(minute)).values(), None)
         held.append(0.0 if own is None else own.requests_per_s)
@@ -77,6 +77,15 @@ def test_what_an_operator_says_and_a_ceiling_stand(database: Database, tmp_path:
     tell(database, world, START + MINUTE, 5.0)
     assert not watch.look(world.fleet, plan, seen(1))
     assert overrides.working("chat", seen(1))["notes"].made_by == "ada"
+
+
+def test_no_less_is_planned_for_than_without_a_burst(database: Database, tmp_path: Path) -> None:
+    """Where the plan is of before its spec asked for more."""
+    world, plan = planned(database, tmp_path)
+    more = world_of(tmp_path, SPEC.replace("floor_requests_per_s: 0.05", "floor_requests_per_s: 10"))
+    tell(database, world, START, 5.0)
+    assert BurstWatch(database).look(more.fleet, plan, seen(0))
+    assert PostgresDemandOverrides(database).working("chat", seen(0))["notes"].requests_per_s == 10
 
 
 def test_without_the_key_load_waits_for_the_next_plan(database: Database, tmp_path: Path) -> None:
