@@ -179,10 +179,10 @@ class PostgresRuns:
                 raise InUseError(f"run {run_id} is {run.state}: only one that failed can be resumed")
             calls = calls_of(connection, run_id)
             failed = failed_calls(calls)
-            _check_resolved(run_id, failed, resolved)
             ended_it = {path for path, each in failed.items() if not each.caught}
             again = [failed[path] for path in failed_together(failed, ended_it | resolved.keys())]
-            _forget(connection, run, calls, again)
+            _check_resolved(run_id, failed, again, resolved)
+            _forget(connection, run, calls, again, resolved)
             for each in again:
                 if (result := resolved.get(each.call.path)) is not None:
                     settle_row(connection, run_id, Settled(each.call.path, each.seq, result), now)
@@ -203,10 +203,13 @@ def _load(connection: Connection, run_id: str, *, for_update: bool = False) -> R
     return run_of(row)
 
 
-def _check_resolved(run_id: str, failed: Mapping[str, CallRecord], resolved: Mapping[str, bytes | None]) -> None:
-    """Raise InUseError where it is not said what becomes of an uncertain call, or is said of another call."""
+def _check_resolved(
+    run_id: str, failed: Mapping[str, CallRecord], again: Sequence[CallRecord], resolved: Mapping[str, bytes | None]
+) -> None:
+    """Raise InUseError where it is not said what becomes of an uncertain call that would be called again, or is said of
+    another call."""
     uncertain = {path for path, each in failed.items() if each.failure and each.failure.kind == "uncertain"}
-    needed = {path for path in uncertain if not failed[path].caught}
+    needed = uncertain & {each.call.path for each in again}
     if not needed <= resolved.keys():
         paths = ", ".join(sorted(needed, key=path_order))
         raise InUseError(f"run {run_id}: say what becomes of its uncertain calls, each of them: {paths}")
@@ -217,13 +220,22 @@ def _check_resolved(run_id: str, failed: Mapping[str, CallRecord], resolved: Map
             raise InUseError(f"run {run_id}: call {path} certainly failed: it has no result; have it called again")
 
 
-def _forget(connection: Connection, run: RunRecord, calls: Sequence[CallRecord], failed: Sequence[CallRecord]) -> None:
-    """Open again what failed, and drop what may have been called because of it. Raises InUseError where that had
-    external effects."""
+def _forget(
+    connection: Connection,
+    run: RunRecord,
+    calls: Sequence[CallRecord],
+    failed: Sequence[CallRecord],
+    resolved: Mapping[str, bytes | None],
+) -> None:
+    """Open again what failed, and drop what may have been called because of it, what failed later too. Raises
+    InUseError where that had external effects."""
     call = workflow_call.c
     first = min((each.seq for each in failed), default=0)
-    after = [each for each in calls if failed and each.made_after >= first and each not in failed]
-    kept = [each for each in after if each.call.effects is Effects.EXTERNAL and each.started_at is not None]
+    after = [each for each in calls if failed and each.made_after >= first]
+    # What is called again has had no effects, unless somebody says that it was done.
+    undone = {each.call.path for each in failed if resolved.get(each.call.path) is None}
+    effective = (each for each in after if each.call.effects is Effects.EXTERNAL and each.started_at is not None)
+    kept = [each for each in effective if each.call.path not in undone]
     if kept:
         raise InUseError(
             f"run {run.id} called {kept[0].call.target} ({kept[0].call.path}), which has external effects, after what "

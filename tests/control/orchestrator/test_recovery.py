@@ -5,6 +5,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
@@ -206,6 +207,23 @@ async def has_another_way(folder: str) -> int:
     return await Needs(f"{folder}/second")
 
 
+@medley.service(effects="external")
+class Loses:
+    def __call__(self, files: list[str]) -> list[str]:
+        for file in files:
+            with open(file, "a") as ledger:
+                ledger.write("noted\\n")
+        raise OSError("the answer is lost")
+
+
+@medley.workflow
+async def takes_what_is_lost(folder: str) -> int:
+    try:
+        return await Needs(Loses(f"{folder}/ledger"))
+    except medley.CallError:
+        return await Needs(f"{folder}/second")
+
+
 @medley.workflow
 async def goes_on_without(folder: str) -> int:
     found = []
@@ -242,6 +260,23 @@ def test_failures_that_the_code_caught_are_left_alone_unless_they_are_named(worl
                 resume_run(world.act(), second, wrong)
         resume_run(world.act(), second, {"1": None})
         assert world.answer(second) == len("first")
+
+
+def test_an_uncertain_call_is_not_started_again_with_what_takes_its_result_unless_it_is_said(
+    world: World, tmp_path: Path
+) -> None:
+    world.push(CAUGHT)
+    uncertain = (CallState.FAILED, True)
+    with world.orchestrator():
+        run = world.start("takes_what_is_lost", folder=str(tmp_path))
+        assert world.ended(run).state is RunState.FAILED
+        assert states(world, run) == [uncertain, uncertain, (CallState.FAILED, False)]
+        for wrong in ({"2": None}, {"2": b"\x05"}):
+            with pytest.raises(InUseError):
+                resume_run(world.act(), run, wrong)
+        assert (tmp_path / "ledger").read_text() == "noted\n"
+        resume_run(world.act(), run, {"1": msgspec.msgpack.encode(str(tmp_path / "ledger")), "2": None})
+        assert world.answer(run) == len("noted\n")
 
 
 def replace_path(call: FlowCall, path: str) -> FlowCall:
