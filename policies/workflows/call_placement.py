@@ -32,9 +32,12 @@ class CallPlacement:
 
 def placed(request: CallRequest, *, occupied: bool = True, most_states: int = MOST_STATES) -> CallPlacement:
     """Place the calls of a request. `occupied`: a place does one batch at a time of the run's own calls too; without
-    it, eq. 1 and 2 hold as they are printed. `most_states`: partial schedules that are kept at the most."""
+    it, eq. 1 and 2 hold as they are printed. `most_states`: partial schedules that are kept at the most. Raises
+    ValueError for a request whose arrays do not fit each other, or have no numbers: compiled code would read beyond
+    them."""
     if not request.calls:
         return CallPlacement((), ())
+    _check(request)
     takes = np.zeros((request.calls, request.calls), dtype=np.bool_)
     for call, inputs in enumerate(request.inputs):
         takes[call, list(inputs)] = True
@@ -48,3 +51,15 @@ def placed(request: CallRequest, *, occupied: bool = True, most_states: int = MO
 def compile_placement() -> None:
     """Compile the search, or load it, so that no run waits for it; takes seconds where nothing is on disk."""
     placed(CallRequest(((),), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, 1))))
+
+
+def _check(request: CallRequest) -> None:
+    """Raise ValueError for a request whose arrays do not fit each other or whose calls come before their inputs."""
+    for call, inputs in enumerate(request.inputs):
+        if any(not 0 <= taken < call for taken in inputs):
+            raise ValueError(f"call {call} takes {inputs}: number calls so that each comes behind its inputs")
+    calls, places = request.calls, request.places
+    times = ((request.avail_s, 2), (request.comp_s, 2), (request.comm_s, 3))
+    for each, axes in times:
+        if each.shape != (calls, places, places)[:axes] or not places or np.isnan(each).any():
+            raise ValueError(f"times of {calls} calls on {places} places have shape {each.shape}, or are no numbers")

@@ -72,6 +72,20 @@ def test_a_place_is_held_by_the_runs_own_calls() -> None:
     assert placed(fan).latency_s == 2.0
 
 
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    """Compiled code would read what lies behind them."""
+    zeros = np.zeros
+    for wrong in (
+        CallRequest(((), (0,)), zeros((2, 3)), zeros((2, 2)), zeros((2, 3, 3))),
+        CallRequest(((), (0,)), zeros((2, 3)), zeros((2, 3)), zeros((1, 3, 3))),
+        CallRequest(((),), zeros((1, 0)), zeros((1, 0)), zeros((1, 0, 0))),
+        CallRequest(((),), np.full((1, 3), np.nan), zeros((1, 3)), zeros((1, 3, 3))),
+        CallRequest(((1,), ()), zeros((2, 3)), zeros((2, 3)), zeros((2, 3, 3))),
+    ):
+        with pytest.raises(ValueError, match="call"):
+            placed(wrong)
+
+
 def test_places_that_are_alike_are_one_and_what_is_dropped_is_counted() -> None:
     fan = ((), (0,), (0,), (0,), (1, 2, 3))
     alike = CallRequest(fan, np.zeros((5, 32)), np.ones((5, 32)), np.full((5, 32, 32), 0.1) * (1 - np.eye(32)))
