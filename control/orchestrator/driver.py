@@ -39,6 +39,8 @@ from medley_sdk.flows.messages import (
 from medley_sdk.packing import filled, unpacked
 
 _LONGEST_WAIT_S = 60.0
+_DEADLINE_LOOK_S = 1.0
+"""Between two looks at a run's deadline while its code is not executed."""
 _NULL = msgspec.msgpack.encode(None)
 _WORK = (CallKind.MODEL, CallKind.SERVICE, CallKind.EMIT)
 
@@ -131,8 +133,9 @@ class RunDriver:
         """Wait before the code is executed again, and note what comes of calls meanwhile."""
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0:
+            self._check_time()
             with suppress(queue.Empty):
-                self._note_event(self.events.get(timeout=left_s))
+                self._note_event(self.events.get(timeout=min(left_s, _DEADLINE_LOOK_S)))
 
     def _to_its_end(self, process: CodeProcess) -> tuple[RunState, str, bytes | None]:
         settings, version = self._settings, self._version

@@ -33,7 +33,7 @@ class OrchestratorSettings:
     """Times that a run is executed again whose code ends its process, without anything coming of it."""
     most_kills: int = 240
     """Times that it is executed again, without anything coming of it, because its process was killed or its
-    orchestrator lost: an hour's at the least, each of which takes a lease or `most_pause_s`."""
+    orchestrator lost: about an hour's, as nearly each takes a lease or `most_pause_s`."""
     most_pause_s: float = 15.0
     """Longest time between two executions of a run whose process is killed again and again."""
     needs_isolation: bool = True

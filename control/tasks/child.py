@@ -16,8 +16,9 @@ import medley_sdk
 _PR_SET_DUMPABLE = 4
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 """Signals that operators and systems send. Those of faults in code, and of its bound on processor time, are others."""
-END_S = 0.2
-"""Time for a process that closed its pipe to say how it ended."""
+END_S = 1.0
+"""Time for a process that closed its pipe to say how it ended: one that was killed may take a while on a busy machine,
+and is not taken for one whose code ended it."""
 
 
 def start_child(module: str, hash_seed: int = 0) -> subprocess.Popen[bytes]:

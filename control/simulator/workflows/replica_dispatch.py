@@ -58,7 +58,7 @@ class RayServeLike(KnowsCallsAlone):
         for call in calls:
             homes = self._replicas.places[call.service.name]
             two = self._chance.sample(homes, min(2, len(homes)))
-            ahead = Counter(each.place for each in calls)  # those are in no queue yet
+            ahead = Counter(each.place for each in calls if each.service is call.service)  # those are in no queue yet
             call.place = min(two, key=lambda at: cluster.places[at].ongoing()[call.service.name] + ahead[at])
 
     def tick(self, cluster: PlaceCluster) -> None:

@@ -194,7 +194,7 @@ def test_random_kills_of_orchestrators_code_and_services(database: Database, dat
     world, letters = World(database), tmp_path / "killed"
     world.push()
     letters.touch()
-    runs: dict[str, Path] = {}
+    runs, open_ = dict[str, Path](), list[str]()
     command = [database_url, "chance", "26", letters]
     process, give_up_s = Forked(PROCESS, command), time.monotonic() + 10 * PATIENCE_S
     while len(letters.read_text()) < KILLS:
@@ -203,12 +203,13 @@ def test_random_kills_of_orchestrators_code_and_services(database: Database, dat
             orphans_gone()
             lease_runs_out(world)
             process = Forked(PROCESS, command)
-        open_ = [run for run in runs if world.runs.load(run).state not in (RunState.DONE, RunState.FAILED)]
+        open_ = [run for run in open_ if world.runs.load(run).state not in (RunState.DONE, RunState.FAILED)]
         for run in open_:
             settled_by_hand(world, run, runs[run])
         for _ in range(AT_ONCE - len(open_)):
             ledger = tmp_path / f"ledger{len(runs)}"
-            runs[world.start("twelve", file=str(ledger))] = ledger
+            open_.append(run := world.start("twelve", file=str(ledger)))
+            runs[run] = ledger
         time.sleep(0.02)
     process.kill()
     process.wait()
