@@ -3,7 +3,6 @@
 import mmap
 import os
 import socket
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,31 +10,27 @@ from pathlib import Path
 import msgspec
 
 from agents.engines.errors import OutOfKvBlocksError
+from agents.kv_pool.connection import PoolConnection, PoolLostError, connected
 from agents.kv_pool.lent_pool import LentPool
-from agents.kv_pool.messages import BLOCKS_A_PACKET, PACKET_BYTES, Asked, Give, Join, Joined, Left, Take, Taken, encode
-
-
-class PoolLostError(RuntimeError):
-    """The owner of the pool is gone: with it goes all that engines keep there."""
+from agents.kv_pool.messages import BLOCKS_A_PACKET, PACKET_BYTES, Give, Join, Joined, Left, Take, Taken, encode
 
 
 class LeasedBlocks:
     """Blocks of a pool that its owner lends to this process. Thread-safe."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
-        self._asking = threading.Lock()
+        self._owner = PoolConnection(connection)
 
     @property
     def free(self) -> int:
-        return self._ask(Left()).left
+        return self._owner.ask(Left(), Taken).left
 
     def take(self, count: int) -> list[int]:
         """Raises OutOfKvBlocksError, taking nothing, when there are not as many; PoolLostError."""
         taken: list[int] = []
         while len(taken) < count:
             wanted = min(count - len(taken), BLOCKS_A_PACKET)
-            answer = self._ask(Take(wanted))
+            answer = self._owner.ask(Take(wanted), Taken)
             if len(answer.blocks) < wanted:
                 self.give_back(taken)
                 raise OutOfKvBlocksError(count, answer.left + len(taken))
@@ -48,34 +43,15 @@ class LeasedBlocks:
     def give_back(self, units: Iterable[int]) -> None:
         blocks = list(units)
         for start in range(0, len(blocks), BLOCKS_A_PACKET):
-            with self._asking:
-                self._send(Give(blocks[start : start + BLOCKS_A_PACKET]))
-
-    def _ask(self, asked: Asked) -> Taken:
-        with self._asking:
-            self._send(asked)
-            try:
-                packet = self._socket.recv(PACKET_BYTES)
-            except OSError as error:
-                raise PoolLostError(f"the owner of the KV cache pool does not answer: {error}") from error
-        if not packet:
-            raise PoolLostError("the owner of the KV cache pool has ended the connection")
-        return msgspec.msgpack.decode(packet, type=Taken)
-
-    def _send(self, asked: Asked) -> None:
-        try:
-            self._socket.send(encode(asked))
-        except OSError as error:
-            raise PoolLostError(f"the owner of the KV cache pool does not answer: {error}") from error
+            self._owner.tell(Give(blocks[start : start + BLOCKS_A_PACKET]))
 
 
 @contextmanager
 def lent_pool(path: Path, member: int) -> Iterator[LentPool]:
     """Join the pool whose owner listens at `path` as a process of this member. Raises PoolLostError where nobody does,
     or the member has a process already."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+    with connected(path) as connection:
         try:
-            connection.connect(str(path))
             connection.send(encode(Join(member)))
             packet, (memory, *_), _, _ = socket.recv_fds(connection, PACKET_BYTES, 1)
         except (OSError, ValueError) as error:

@@ -11,11 +11,12 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Name, Text
 
-NEWEST_PROTOCOL = 4
+NEWEST_PROTOCOL = 5
 OLDEST_PROTOCOL = 1
 """Serving goes on while agents are upgraded: the previous version is spoken too. Version 2 has nodes run several
 executors (`to_node.Work`, `to_hub.NodeReport`), version 3 engines that are schedulers too (`to_node.RunWhole`), version
-4 executors of parts of graphs, with a share of the node's processors of their own (`to_node.Run`)."""
+4 executors of parts of graphs, with a share of the node's processors of their own (`to_node.Run`), version 5 executors
+that share a KV cache (`to_node.Pool`)."""
 
 Version = Annotated[int, Meta(ge=0, lt=1 << 16)]
 

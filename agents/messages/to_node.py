@@ -94,6 +94,29 @@ class RunWhole(Struct, frozen=True, array_like=True):
     """`COMPONENT/TYPE` → requests that it is planned to serve at once."""
 
 
+class PoolMember(Struct, frozen=True, array_like=True):
+    """A model whose engine keeps its KV cache in the pool of its node."""
+
+    weights: Name
+    """As of `RunStage`."""
+    dtype: Name
+    compute: Annotated[float, Meta(gt=0, le=1)]
+    """Share of the processors that each of its jobs takes: jobs whose shares do not fit together take turns."""
+    requests_per_s: Annotated[float, Meta(ge=0, le=1e9)]
+    """That are planned here. With the next two it says how much of the pool the member is given at first."""
+    request_tokens: Annotated[float, Meta(gt=0, le=1 << 40)]
+    """Prompt and output of its mean request."""
+    longest_tokens: Annotated[int, Meta(ge=1, le=1 << 40)]
+    """Of its longest: whatever the others need, there is room for one."""
+
+
+class Pool(Struct, frozen=True, array_like=True):
+    """Run the owner of a KV cache that executors of this node share, as members by number, and take turns."""
+
+    bytes: Annotated[int, Meta(ge=1, lt=1 << 48)]
+    members: Annotated[tuple[PoolMember, ...], Meta(min_length=1, max_length=MAX_EXECUTORS)]
+
+
 class Run(Struct, frozen=True, array_like=True):
     """What one executor of the instance runs here, and the part of the node that it may use."""
 
@@ -112,6 +135,8 @@ class Run(Struct, frozen=True, array_like=True):
     """Share of the node's processors and memory; 0: `compute` is that too."""
     prefix_cache: bool = True
     """Prompts begin with KV blocks of those before them that began alike."""
+    member: Annotated[int, Meta(ge=0, lt=MAX_EXECUTORS)] | None = None
+    """Which member of the node's pool it is; None: it has a KV cache of its own."""
 
     @property
     def processor_share(self) -> float:
@@ -128,6 +153,8 @@ class Work(Struct, frozen=True, array_like=True, tag="unit_work"):
     """Finish the requests that are held, take no new ones."""
     slab_mib: Count = 0
     """Shared memory for tensors of its executors; 0: the node's own choice."""
+    pool: Pool | None = None
+    """It stays as it is told first, for as long as the instance runs here."""
 
     @property
     def of_one(self) -> "WorkOfOne | None":

@@ -49,9 +49,11 @@ class ExecutorWork:
         name: str,
         spent_key: str,
         died: Callable[[str], None],
+        pool: Path | None = None,
     ) -> None:
         """`port`: of an executor's scheduler, None where gateways reach any; raises ValueError where none is left.
-        `sidecar`: name of the node's. `spent_key`: of the scheduler of an earlier life, which is gone."""
+        `sidecar`: name of the node's. `spent_key`: of the scheduler of an earlier life, which is gone. `pool`: socket
+        of the KV cache that executors of the node share; None: there is none."""
         self.instance, self.name = instance, name
         self.failure = ""
         self.scheduler_key = spent_key
@@ -61,7 +63,7 @@ class ExecutorWork:
         self._key_file = key_file
         self._settings = settings
         self._changed = changed
-        self._port, self._sidecar = port, sidecar
+        self._port, self._sidecar, self._pool = port, sidecar, pool
         self._scheduler: Child | None = None
         self._workers: list[Child] = []
         self._processes: list[psutil.Process] = []
@@ -143,7 +145,8 @@ class ExecutorWork:
         self._let_in = scheduler.gateways
         port = self._port(self.name)
         number = 0 if port is None else port.number
-        command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings, number, self._sidecar)
+        own = self._keys.public, key_file, self._settings
+        command = scheduler_command(run, scheduler, *own, number, self._sidecar, self._pool)
         kind = engine_kind(run.engine)
         name = run.engine if kind.is_whole else "scheduler"
         self._scheduler = await Child.start(name, command.arguments, self._fail, command.environment)
@@ -177,7 +180,8 @@ class ExecutorWork:
         self._meeting = tempfile.TemporaryDirectory(prefix="workers-", dir=self._settings.home)
         meeting = Path(self._meeting.name)
         share = run.compute, run.devices, run.processor_share
-        commands = worker_commands(run.engine, stage, self._key_file, self._settings, meeting, *share)
+        member = None if run.member is None or self._pool is None else (self._pool, run.member)
+        commands = worker_commands(run.engine, stage, self._key_file, self._settings, meeting, *share, member)
         for number, command in enumerate(commands):
             which = f"worker {number + 1} of {len(commands)}: " if len(commands) > 1 else ""
             child = await Child.start("stage", command.arguments, partial(self._lose, which), command.environment)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport
-from agents.messages.to_node import Run, Work
+from agents.messages.to_node import Pool, Run, Work
 from agents.node.executor_life import WINDOW_S, ExecutorLife, LifeState, Step
 from agents.node.executor_work import ExecutorWork
 from agents.node.metrics import NodeFigures
+from agents.node.pool_work import PoolWork
 from agents.node.published import PortBook
 from agents.node.settings import NodeSettings
 from agents.node.sidecar_work import SidecarWork, sidecar_name
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 SIDECAR = ""
 """Stands for it among executors, none of which has this id."""
+POOL = "kv_pool"
+"""The same of the KV cache that they share."""
 MOST_LETTERS = 1000
 """Of a failure, as it is reported."""
 
@@ -49,6 +52,7 @@ class InstanceWork:
         self._executors: dict[str, ExecutorWork] = {}
         self._lives: dict[str, ExecutorLife] = {}
         self._sidecar: SidecarWork | None = None
+        self._pool: PoolWork | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def follow(self, work: Work) -> None:
@@ -57,6 +61,10 @@ class InstanceWork:
             return
         if any(run.whole is not None and run.whole.components for run in work.runs):
             await self._follow_sidecar(work.slab_mib)
+        if work.pool is not None and self._pool is None:
+            await self._start_pool(work.pool)
+        if self._failure:
+            return
         await asyncio.gather(*(self._follow(run, work.drain) for run in work.runs))
 
     async def stop(self) -> None:
@@ -65,6 +73,8 @@ class InstanceWork:
         await asyncio.gather(*(executor.stop() for executor in self._executors.values()))
         if self._sidecar is not None:  # behind those who use it
             await self._sidecar.stop()
+        if self._pool is not None:
+            await self._pool.stop()
 
     def figures(self) -> tuple[NodeFigures, ...]:
         """Return figures for metrics, executor by executor."""
@@ -89,7 +99,8 @@ class InstanceWork:
             case Step.START:
                 spent = "" if running is None else running.scheduler_key
                 life.started()
-                fresh = self._new(run.executor, spent, partial(self._died, run))
+                pool = None if self._pool is None else self._pool.socket
+                fresh = self._new(run.executor, spent, partial(self._died, run), pool=pool)
                 self._executors[run.executor] = fresh
                 await fresh.follow(run, drain)
             case Step.FOLLOW if running is not None:
@@ -110,6 +121,16 @@ class InstanceWork:
                 life.started()
                 self._sidecar = SidecarWork(self._sidecar_name, self._settings, self._lose_sidecar, slab_mib)
                 await self._sidecar.start()
+
+    async def _start_pool(self, pool: Pool) -> None:
+        """Once: what members keep there is gone with it, and so is their instance."""
+        life = self._lives[POOL] = ExecutorLife(restarts=False)
+        life.started()
+        self._pool = PoolWork(self._settings, self._lose_pool)
+        await self._pool.start(pool)
+
+    def _lose_pool(self, reason: str) -> None:
+        self._lose(POOL, reason, ())
 
     def _lose_sidecar(self, reason: str) -> None:
         words = () if self._sidecar is None else self._sidecar.last_words

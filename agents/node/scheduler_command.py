@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec.structs import astuple
@@ -19,16 +20,26 @@ AGENT = "agent"
 
 
 def scheduler_command(
-    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings, port: int = 0, sidecar: str = ""
+    run: Run,
+    scheduler: RunScheduler,
+    own_key: str,
+    key: Path,
+    settings: NodeSettings,
+    port: int = 0,
+    sidecar: str = "",
+    pool: Path | None = None,
 ) -> WorkerCommand:
     """Write the scheduler's instance file and return its command. `own_key`: the public key of the agent itself;
     `port`: of this node, that its cloud publishes for gateways; 0: any, on its private network. `sidecar`: name of the
-    node's, for components of a graph.
+    node's, for components of a graph. `pool`: socket of the KV cache that the node's models share.
 
     Raises NoWeightsError, and ValueError for unknown stages, for an engine that this node does not have, and for more
     devices than it has."""
     path = _path(run, settings)
-    write_instance_file(path, _instance_file(run, scheduler, own_key, settings, port))
+    instance = _instance_file(run, scheduler, own_key, settings, port)
+    if pool is not None and run.member is not None:
+        instance = replace(instance, pool=str(pool), member=run.member)
+    write_instance_file(path, instance)
     kind = engine_kind(run.engine)
     common = ("-m", kind.scheduler, "--instance", str(path), "--key", str(key))
     if not kind.is_whole:

@@ -33,10 +33,12 @@ def worker_commands(
     compute: float = 1.0,
     devices: tuple[int, ...] = (),
     processors: float = 1.0,
+    member: tuple[Path, int] | None = None,
 ) -> tuple[WorkerCommand, ...]:
     """Return the commands of an executor's workers, replica by replica, and of each part by part: as the scheduler
     knows them by number. `meeting`: a new directory of theirs. `compute`: their share of it. `devices`: numbers of
-    those of the node that are theirs; empty: all. `processors`: their share of the node's.
+    those of the node that are theirs; empty: all. `processors`: their share of the node's. `member`: socket of the KV
+    cache that the node's models share, and which of them this is; None: it has its own.
 
     Raises NoWeightsError, and ValueError for an engine that this node does not have, and for more parts than layers."""
     python = python_of(engine, settings)
@@ -50,6 +52,7 @@ def worker_commands(
         *("--interface", settings.interface),
         *(("--memory-mib", str(run.memory_mib // count)) if run.memory_mib else ()),
         *_devices(run, settings.device),
+        *(() if member is None else ("--pool", str(member[0]), "--member", str(member[1]))),
     )
     ranges = _ranges(run) * run.replicas
     return tuple(

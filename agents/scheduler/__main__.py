@@ -5,13 +5,17 @@ import argparse
 import asyncio
 import json
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import uvloop
 
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
+from agents.kv_pool.connection import PoolLostError
+from agents.kv_pool.leased_quota import LeasedQuota, leased_quota
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
+from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.server import InstanceScheduler
 from agents.scheduler.settings import SchedulerSettings
 from agents.tracing.json_lines import log_json_lines
@@ -25,7 +29,16 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
-    """Serve; return why it failed, empty when it was told to stop."""
+    """Serve; return why it failed, empty when it was told to stop. Raises PoolLostError."""
+    with ExitStack() as held:
+        layout, quota = instance.layout, None
+        if instance.pool:
+            quota = held.enter_context(leased_quota(Path(instance.pool), instance.member))
+            layout = layout.in_pool(quota.block_tokens, quota.most)
+        return await _run(instance, keys, layout, quota)
+
+
+async def _run(instance: InstanceFile, keys: KeyPair, layout: PipelineLayout, quota: LeasedQuota | None) -> str:
     scheduler = InstanceScheduler(
         instance.bind,
         instance.bind_stages,
@@ -33,8 +46,9 @@ async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
         keys,
         instance.gateways,
         instance.workers,
-        instance.layout,
+        layout,
         SchedulerSettings(network=instance.network, prefix_cache=instance.prefix_cache),
+        quota,
     )
     addresses = {"endpoint": scheduler.endpoint, "stages": scheduler.stages_endpoint, "public_key": keys.public}
     print(json.dumps(addresses), flush=True)
@@ -49,7 +63,7 @@ def _main() -> None:
     arguments = _arguments()
     try:
         failure = uvloop.run(_serve(read_instance_file(arguments.instance), KeyPair.load(arguments.key)))
-    except (BadKeyError, BadInstanceFileError, OSError, ValueError) as error:
+    except (BadKeyError, BadInstanceFileError, PoolLostError, OSError, ValueError) as error:
         raise SystemExit(f"scheduler: {error}") from None
     if failure:
         raise SystemExit(f"scheduler: {failure}")

@@ -29,6 +29,8 @@ class _Known:
 
 class BlockBook:
     def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+        """That there are: those of runs, and free ones."""
         self._unused = blocks
         """Without content that anybody could want."""
         self._names: dict[bytes, BlockName] = {}
@@ -39,6 +41,13 @@ class BlockBook:
     @property
     def free(self) -> int:
         return self._unused + len(self._idle)
+
+    def resize(self, blocks: int) -> None:
+        """Have more blocks, or fewer: of those that nobody uses as many go as there are, and the rest when this is
+        asked again."""
+        change = max(blocks - self.blocks, -self._unused)
+        self.blocks += change
+        self._unused += change
 
     def find(self, digests: Sequence[bytes]) -> int:
         """Count the first of these blocks that are all known here."""

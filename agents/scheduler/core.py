@@ -61,6 +61,9 @@ class SchedulerCore:
         self._hand_offs = HandOffs()
         self._taken: RowsTaken | None = None
         self._knows_rows = False
+        self._quota: int | None = None
+        self._lacking = 0
+        """Blocks that running requests could not grow by when orders were made last."""
         self.tally = Tally()
 
     def know_rows(self, taken: RowsTaken | None) -> tuple[GatewayMessage, ...]:
@@ -76,6 +79,25 @@ class SchedulerCore:
         """Say, before the first step, whether prompts begin with KV blocks of those before them."""
         self._runs.shares_kv = shares
 
+    def limit_kv(self, blocks: int) -> None:
+        """Have no more than so many KV blocks of each node from now on, of those that the layout names. A request that
+        holds more keeps them."""
+        self._quota = blocks
+        self._follow_quota()
+
+    @property
+    def kv_blocks(self) -> int:
+        """KV blocks that are counted on: with a limit that was lowered, as many as requests still hold."""
+        return self._runs.groups.kv_blocks
+
+    @property
+    def kv_blocks_wanted(self) -> int:
+        """KV blocks that requests wait for; 0 where they wait for something else, or none does."""
+        first = next(iter(self._waiting), None)
+        blocked = first is not None and self._runs.blocks(first.needed_tokens) > self._runs.groups.least_free
+        waiting = sum(self._runs.blocks(each.needed_tokens) for each in self._waiting) if blocked else 0
+        return waiting + self._lacking
+
     @property
     def status(self) -> Status:
         waiting = len(self._all) - len(self._runs)
@@ -83,7 +105,7 @@ class SchedulerCore:
             SchedulerState.DRAINING if self._is_draining else SchedulerState.READY,
             len(self._runs),
             waiting,
-            min(sum(node.kv_blocks for node in stage) for stage in self._layout.stages),
+            self._runs.groups.kv_blocks,
             self._runs.groups.least_free,
             room=max(0, self._max_waiting - waiting),
             places=0 if self._waiting else self._runs.groups.places,
@@ -238,6 +260,8 @@ class SchedulerCore:
     def next_orders(self) -> tuple[Order, ...]:
         """Admit what fits and order a step of every group that has none under way and something to do."""
         orders: list[Order] = []
+        self._follow_quota()
+        self._lacking = 0
         ordered = -1
         # Again where somebody waits for KV blocks that have been ordered now.
         while ordered < 0 or (self._runs.some_await_blocks and len(orders) > ordered):
@@ -382,6 +406,13 @@ class SchedulerCore:
         self._runs.say(ReserveKv(held.run, held.nodes, held.position))
         self._hand_offs.accept(sequence)
 
+    def _follow_quota(self) -> None:
+        if self._quota is None:
+            return
+        # Fewer only between steps: the nodes may still take, for a step under way, what its requests were given.
+        if self._quota > self.kv_blocks or not self._flights:
+            self._runs.groups.resize(self._quota)
+
     def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:
         self._steps += 1
         step = GroupStep(self._steps, group, entries)
@@ -397,6 +428,7 @@ class SchedulerCore:
         """Blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""
         found = self._runs.grow(sequence, held, tokens)
         if found is None:
+            self._lacking += self._runs.blocks(tokens) - held.blocks
             return False
         self.tally.preemptions += len(found)
         for victim in found:

@@ -22,6 +22,16 @@ class Groups:
         self._lane_prompts = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.lanes)]
 
     @property
+    def kv_blocks(self) -> int:
+        """Blocks of the stage that has the fewest, free or not."""
+        return min(sum(book.blocks for book in stage) for stage in self.books)
+
+    def resize(self, blocks: int) -> None:
+        """Have so many blocks on each node, as far as those held allow."""
+        for book in (book for stage in self.books for book in stage):
+            book.resize(blocks)
+
+    @property
     def least_free(self) -> int:
         """Free blocks of the stage that has the fewest."""
         return min(sum(book.free for book in stage) for stage in self.books)

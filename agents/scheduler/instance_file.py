@@ -34,6 +34,10 @@ class InstanceFile:
     """Name of that network; empty: nobody said."""
     prefix_cache: bool = True
     """Whether prompts begin with KV blocks of those before them."""
+    pool: str = ""
+    """Path of the socket of the KV cache that models of the node share; empty: its own."""
+    member: int = 0
+    """Which of them this is."""
 
 
 def read_instance_file(path: Path) -> InstanceFile:

@@ -1,6 +1,6 @@
 """The pipeline that a scheduler feeds: the placement of its template, with a name for every node."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policies.lanes import lanes
 from templates_lib.values.placement import FULLEST
@@ -68,6 +68,11 @@ class PipelineLayout:
         for each part one that it works on, and one or more that come next (`policies.lanes`)."""
         nodes = [node for stage in self.stages for node in stage]
         return lanes(sum(node.parts for node in nodes), [node.batch_cap for node in nodes])
+
+    def in_pool(self, block_tokens: int, kv_blocks: int) -> "PipelineLayout":
+        """Return the same with blocks of a KV cache that models share, of which each node may have so many."""
+        stages = tuple(tuple(replace(node, kv_blocks=kv_blocks) for node in stage) for stage in self.stages)
+        return replace(self, stages=stages, block_tokens=block_tokens)
 
     def blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_tokens)

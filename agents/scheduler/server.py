@@ -10,6 +10,8 @@ from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
 from agents.gateways import Gateways
+from agents.kv_pool.connection import PoolLostError
+from agents.kv_pool.leased_quota import LeasedQuota
 from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, WorkDone
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
@@ -40,12 +42,16 @@ class InstanceScheduler:
         workers: Mapping[str, str],
         layout: PipelineLayout,
         settings: SchedulerSettings | None = None,
+        quota: LeasedQuota | None = None,
     ) -> None:
-        """`gateways`, `workers`: public key → name; workers have the names of the layout's nodes.
+        """`gateways`, `workers`: public key → name; workers have the names of the layout's nodes. `quota`: of a KV
+        cache that models share, in blocks of the layout; None: it has its own.
 
         Raises OSError when an address is taken."""
         self._settings = settings or SchedulerSettings()
-        self._core = SchedulerCore(layout, self._settings.max_waiting)
+        self._core, self._quota = SchedulerCore(layout, self._settings.max_waiting), quota
+        if quota is not None:
+            self._core.limit_kv(quota.first)
         self._loop = asyncio.get_running_loop()
         self._is_due = self._was_drained = False
         self.over = asyncio.Event()
@@ -136,7 +142,16 @@ class InstanceScheduler:
     def beat(self) -> None:
         self._answer(self._core.expire(self._loop.time()))
         self._desk.part(self._core.deals_with)
+        self._renew_quota()
         self._wake()
+
+    def _renew_quota(self) -> None:
+        if self._quota is None or self.failure:
+            return
+        try:
+            self._core.limit_kv(self._quota.renew(self._core.kv_blocks, self._core.kv_blocks_wanted))
+        except PoolLostError as error:
+            self.stages_lost(str(error))
 
     def stages_ready(self) -> None:
         self._core.streams_kv = self._gang.streams_kv

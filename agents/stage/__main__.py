@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -24,6 +25,9 @@ from agents.engines.loading import check_engine, load_stage_engine
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_part import decoder_part
+from agents.kv_pool.client import lent_pool
+from agents.kv_pool.lent_pool import LentPool
+from agents.kv_pool.turns import turns_of
 from agents.messages.to_hub import OUT_OF_MEMORY
 from agents.messages.to_stage import ToStage
 from agents.messages.to_stage_scheduler import StageFailed
@@ -94,13 +98,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sidecar", default="", help="name of this node's tensor sidecar, for rows of other components"
     )
+    parser.add_argument("--pool", type=Path, help="socket of the KV cache that this node's models share; with --member")
+    parser.add_argument("--member", type=int, default=0, help="which of these models this is, from 0")
     parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
     parser.add_argument("--owner", type=int, help="process that started it, with which it ends at once")
     parser.add_argument("--peer-timeout-s", type=float, default=60.0, help="longer than the longest step")
     return parser.parse_args()
 
 
-def _load(arguments: argparse.Namespace) -> StageEngine:
+def _load(arguments: argparse.Namespace, pool: LentPool | None) -> StageEngine:
     first, layers = arguments.first_layer, arguments.layers
     place = arguments.checkpoint
     path = fetch_layers(place, first, layers) if is_on_hub(place) else Path(place)
@@ -113,7 +119,7 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
     devices, blocks = tuple(arguments.device or [torch.device("cpu")]), arguments.kv_blocks
     if len(devices) == 1 and arguments.experts_store is None:
-        engine = load_stage_engine(arguments.engine, checkpoint, held, blocks, dtype, devices[0], memory_bytes)
+        engine = load_stage_engine(arguments.engine, checkpoint, held, blocks, dtype, devices[0], memory_bytes, pool)
     else:
         engine = _sharded(arguments, path, held, devices, memory_bytes)
     mib, seconds = engine.facts.loaded_bytes / 2**20, engine.facts.load_s
@@ -157,16 +163,21 @@ async def _serve(arguments: argparse.Namespace) -> None:
     settings = WorkerSettings(
         arguments.interface, arguments.peer_timeout_s, arguments.worker, arguments.pace, arguments.sidecar
     )
-    try:
-        engine = _load(arguments)
-    except _NOT_LOADED as error:
-        await give_notice(address, keys, _reason(error), settings.channel)
-        raise
-    worker = StageWorker(engine, address, keys, settings)
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, worker.stop)
-    if farewell := await worker.run():
-        print(f"stage: told to leave: {farewell}", file=sys.stderr)
+    with ExitStack() as shared:
+        pool, turns = None, None
+        try:
+            if arguments.pool is not None:
+                pool = shared.enter_context(lent_pool(arguments.pool, arguments.member))
+                turns = shared.enter_context(turns_of(arguments.pool, arguments.member))
+            engine = _load(arguments, pool)
+        except _NOT_LOADED as error:
+            await give_notice(address, keys, _reason(error), settings.channel)
+            raise
+        worker = StageWorker(engine, address, keys, settings, turns)
+        for name in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(name, worker.stop)
+        if farewell := await worker.run():
+            print(f"stage: told to leave: {farewell}", file=sys.stderr)
 
 
 def _main() -> int:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,6 +22,7 @@ from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.hand_off.kv_exchange import KvExchange
 from agents.hand_off.settings import HandOffSettings
+from agents.kv_pool.turns import Turns
 from agents.messages.to_stage import (
     CloseKvLink,
     Connect,
@@ -71,8 +73,16 @@ class InstanceLostError(Exception):
 class StageWorker:
     """Make it on a running loop; `run` until the instance ends."""
 
-    def __init__(self, engine: StageEngine, scheduler: Address, keys: KeyPair, settings: WorkerSettings) -> None:
-        self._engine = GuardedEngine(engine)
+    def __init__(
+        self,
+        engine: StageEngine,
+        scheduler: Address,
+        keys: KeyPair,
+        settings: WorkerSettings,
+        turns: Turns | None = None,
+    ) -> None:
+        """`turns`: that its steps wait for, where several models share the processors; None: they do not."""
+        self._engine, self._turns = GuardedEngine(engine), turns
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._kv = KvExchange(self._engine, HandOffSettings(settings.interface), self._report)
@@ -187,7 +197,8 @@ class StageWorker:
                 if entry.trace:
                     _log.info("run %d begins", entry.run, extra={"trace": trace_id(entry.trace)})
             self._spans.begin(order.entries)
-            sampled = runner.step(order)
+            with self._turn(order):
+                sampled = runner.step(order)
             self._spans.count(order.entries, runner.busy_s - self._busy_s)
             self._busy_s = runner.busy_s
             if sampled is not None:
@@ -203,6 +214,11 @@ class StageWorker:
                 self._kv.forget(run)
                 runner.free(run, order.kept)
                 self._spans.end(run)
+
+    def _turn(self, step: StageStep) -> AbstractContextManager[None]:
+        if self._turns is None:
+            return nullcontext()
+        return self._turns.turn(prompts=any(entry.tokens > 1 for entry in step.entries))
 
     def _reserve(self, order: ReserveRun) -> None:
         """Reserve blocks beside the engine's thread, which may be in a step."""

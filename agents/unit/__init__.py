@@ -1,1 +1,1 @@
-"""The scheduler of a shared unit: several models on one set of GPUs. Nothing starts it yet."""
+"""The scheduler of a shared unit: several models on one set of GPUs."""

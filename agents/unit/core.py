@@ -60,13 +60,17 @@ class UnitCore:
         pool: int,
         dispatch: UnitDispatch,
         now_s: float,
+        grants: Grants | None = None,
     ) -> None:
-        """`pool`: blocks of the KV cache. Raises ValueError where it does not hold one longest request of each."""
+        """`pool`: blocks of the KV cache. `grants`: of them, with quotas; None: they are made here. Raises ValueError
+        where the pool does not hold one longest request of each."""
         self._members = tuple(members)
         self._queues = tuple(queues)
         self._dispatch = dispatch
-        quotas = initial_quotas(pool, [member.demand for member in members])
-        self.grants = Grants(pool, quotas if dispatch.has_quotas else [pool] * len(members))
+        if grants is None:
+            quotas = initial_quotas(pool, [member.demand for member in members])
+            grants = Grants(pool, quotas if dispatch.has_quotas else [pool] * len(members))
+        self.grants = grants
         self._under_way: list[UnitJob] = []
         self._adapts_s = now_s + PERIOD_S
 

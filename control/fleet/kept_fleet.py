@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from agents.messages.to_hub import OUT_OF_MEMORY
 from control.back_off import BackOff
 from control.diff.running import Running
-from control.diff.target import Column
+from control.diff.target import Column, Target
 from control.executor.allowance import SpendingCheck
 from control.fleet.order import FleetOrder, column
 from control.fleet.running import running_instance
@@ -15,10 +15,16 @@ from control.hub.gang import Gang, gang_of
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
+from templates_lib.units.unit_template import class_of
 from templates_lib.values.instance import Instance
 from templates_lib.values.template import ServingTemplate
 
 _LEAST_KV_SHARE = 1 / 8
+
+
+def _rates(wanted: Target, gang: Gang) -> dict[str, float]:
+    """Requests per second that are planned of each executor, which serves a model as a whole."""
+    return {each.id: wanted.units_per_s.get(class_of(each.component), 0.0) for each in gang.executors}
 
 
 class KeptFleet:
@@ -60,6 +66,7 @@ class KeptFleet:
             {} if wanted is None else {name: files[model] for name, model in models.items() if model in files},
             tuple(held[p].name if p in held else None for p in range(len(gang.configs))),
             tuple(self.order.memory_mib.get(config, 0) for config in gang.configs),
+            {} if wanted is None or not gang.pool_bytes else _rates(wanted, gang),
         )
 
     def running(self, instance: Instance, held: Mapping[int, HeldNode]) -> Running:

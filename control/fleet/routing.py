@@ -8,7 +8,7 @@ from agents.messages.bounds import MAX_TOP_LOGPROBS
 from control.diff.target import Column, Target
 from control.gateway.published import Hold, MediaTerms, PublishedModel
 from control.gateway.published_app import ServedApp
-from control.hub.gang import Gang, GangExecutor, placed_gang
+from control.hub.gang import Gang, GangExecutor, read_gang
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel
@@ -131,7 +131,7 @@ class Routing:
         work: dict[tuple[str, Column], Mapping[str, Mapping[str, float]]] = {}
         for _, wanted in there:  # many instances are alike, and reading a placement and dividing its work take time
             if wanted.template.id not in gangs:
-                gangs[wanted.template.id] = placed_gang(wanted.template)
+                gangs[wanted.template.id] = read_gang(wanted.template)
             if (key := (wanted.plan_id, wanted.column)) not in work:
                 rates = self.rates(wanted.template)
                 work[key] = work_of(wanted.units_per_s, gangs[wanted.template.id], classes, rates)
@@ -165,7 +165,7 @@ class Routing:
         """The model's context, or what every instance with these work classes has KV cache for: whichever of them takes
         a request can finish its part, and take it over from another."""
         templates = {w.template.id: w.template for _, w in there if not w.units_per_s.keys().isdisjoint(work_classes)}
-        gangs = [placed_gang(template) for template in templates.values()]
+        gangs = [read_gang(template) for template in templates.values()]
         own = (e for gang in gangs for e in gang.executors if gang.is_of_one or e.component == name)
         rooms = (executor.most_tokens for executor in own if executor.graph is None)
         return min((self.models[name].context_tokens, *rooms))

@@ -40,7 +40,7 @@ class ReplicasSection(SpecSection):
 
 
 class UnitsSection(SpecSection):
-    """Units: nodes that several models share. They are planned, and not started yet."""
+    """Units: nodes that several models share. They are planned for all clouds, and started on the local one."""
 
     max_members: Annotated[Whole, Field(ge=2, le=8)] = 8
     """Models of a unit at most."""

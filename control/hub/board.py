@@ -11,7 +11,7 @@ from msgspec import structs
 from agents.messages.session import NEWEST_PROTOCOL
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import ExecutorReport, Interruption, NodeReport, SchedulerReport, StageReport
-from agents.messages.to_node import Run, RunScheduler, RunStage, RunWhole, Share, Work
+from agents.messages.to_node import Pool, PoolMember, Run, RunScheduler, RunStage, RunWhole, Share, Work
 from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import BLOCK_TOKENS, GangExecutor, GangPlace
 from control.hub.gpu_check import other_gpus
@@ -152,7 +152,7 @@ class Board:
         there = ((e, place) for e in deployed.gang.executors for place in e.places if place.slot == slot)
         runs = tuple(self._run(deployed, executor, place, nodes) for executor, place in there)
         slab_mib = max((each.slab_mib for each in deployed.files.values()), default=0)
-        return Work(instance, runs, deployed.state is InstanceState.DRAINING, slab_mib)
+        return Work(instance, runs, deployed.state is InstanceState.DRAINING, slab_mib, _pool(deployed))
 
     @_in_turn
     def events(self, now_s: float) -> list[tuple[str, Event]]:
@@ -238,7 +238,8 @@ class Board:
         # What computes components of a graph holds nothing that a node would have to be given up for.
         restarts = not deployed.gang.is_of_one or executor.graph is not None
         share = place.compute, executor.devices, restarts
-        run = Run(executor.id, "", executor.engine, None, None, *share, processors=place.processors)
+        member = deployed.gang.executors.index(executor) if deployed.gang.pool_bytes else None
+        run = Run(executor.id, "", executor.engine, None, None, *share, processors=place.processors, member=member)
         if files is None:
             return run
         scheduler = self._run_scheduler(executor, files, nodes) if place is executor.places[0] else None
@@ -262,6 +263,22 @@ class Board:
         workers = {self._keys[nodes[place.slot]]: nodes[place.slot] for place in executor.places}
         most = BLOCK_TOKENS, files.max_context_tokens, files.vocab_size
         return RunScheduler(tuple(map(tuple, stages)), *most, dict(self._gateways), workers)
+
+
+def _pool(deployed: Deployed) -> Pool | None:
+    """Return the KV cache that the executors share, once the files of all of them are known; None: each has its own."""
+    executors, files = deployed.gang.executors, deployed.files
+    if not deployed.gang.pool_bytes or any(each.id not in files for each in executors):
+        return None
+    members = tuple(_pool_member(deployed, executor, files[executor.id]) for executor in executors)
+    return Pool(deployed.gang.pool_bytes, members)
+
+
+def _pool_member(deployed: Deployed, executor: GangExecutor, files: ModelFiles) -> PoolMember:
+    longest = files.longest_tokens or files.max_context_tokens
+    tokens = files.request_tokens or float(longest)
+    rate = deployed.requests_per_s.get(executor.id, 0.0)
+    return PoolMember(files.weights, _dtype(executor), executor.places[0].compute, rate, tokens, longest)
 
 
 def _load(report: NodeReport | None) -> NodeLoad | None:
@@ -302,4 +319,7 @@ def _dtype(executor: GangExecutor) -> str:
 
 
 def _memory_mib(deployed: Deployed, held: GangPlace) -> int:
-    return int(deployed.memory_mib[held.slot] * (held.processors or held.compute))
+    memory = deployed.memory_mib[held.slot]
+    if pool_bytes := deployed.gang.pool_bytes:
+        return max(1, memory - (pool_bytes >> 20)) if memory else 0  # of all members: that they fit is planned
+    return int(memory * (held.processors or held.compute))

@@ -1,7 +1,7 @@
 """An instance as the hub needs to know it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from control.hub.gang import Gang
 from control.lifecycle.state import InstanceState
@@ -21,6 +21,10 @@ class ModelFiles:
     """Prompts begin with KV blocks of those before them that began alike, on the engines of our own."""
     slab_mib: int = 0
     """Shared memory that a node needs for pictures and sounds on their way; 0: it takes none."""
+    request_tokens: float = 0.0
+    """Prompt and output of its mean request; 0: not known."""
+    longest_tokens: int = 0
+    """The same of its longest; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +39,5 @@ class Deployed:
     """Name of each node of the gang; None while there is none."""
     memory_mib: tuple[int, ...]
     """Of each node, for weights and KV cache; 0: all that the node has."""
+    requests_per_s: Mapping[str, float] = field(default_factory=dict)
+    """That are planned of it, by executor, where executors share a KV cache."""

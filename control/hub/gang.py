@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from templates_lib.sources.placement_checks import PlacementError
 from templates_lib.sources.placement_kinds import unit_of
 from templates_lib.values.engine_limits import beyond
-from templates_lib.values.engines import ENGINES, stage_engines
+from templates_lib.values.engines import DEFAULT_ENGINE, ENGINES, stage_engines
 from templates_lib.values.placement import ONLY, Executor, GraphPart, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import ServingTemplate
 
@@ -97,6 +97,8 @@ class Gang:
     """The nodes of an instance with what each executor runs there."""
 
     executors: tuple[GangExecutor, ...]
+    pool_bytes: int = 0
+    """KV cache that they share, as members by their places; 0: each has its own."""
 
     @property
     def configs(self) -> tuple[str, ...]:
@@ -116,6 +118,8 @@ class Gang:
     @property
     def protocol(self) -> int:
         """The oldest that its agents may speak (`agents.messages.session`)."""
+        if self.pool_bytes:
+            return 5
         if any(each.graph is not None for each in self.executors):
             return 4
         if any(ENGINES[each.engine].is_whole for each in self.executors if each.engine in ENGINES):
@@ -126,7 +130,8 @@ class Gang:
 
     def with_kv_share(self, share: float) -> "Gang":
         """The same with less KV cache: for nodes that ran out of memory. Parts of graphs state none."""
-        return Gang(tuple(each if each.graph is not None else _with_kv_share(each, share) for each in self.executors))
+        fewer = tuple(each if each.graph is not None else _with_kv_share(each, share) for each in self.executors)
+        return Gang(fewer, int(self.pool_bytes * share))
 
 
 def _with_kv_share(executor: GangExecutor, share: float) -> GangExecutor:
@@ -136,12 +141,27 @@ def _with_kv_share(executor: GangExecutor, share: float) -> GangExecutor:
 
 def gang_of(template: ServingTemplate) -> Gang:
     """Raises UnplaceableError for a placement that cannot be read, or that splits a node in a way no engine does."""
-    for executor in _unit(template).executors:
+    unit = _unit(template)
+    if unit.pool_bytes:
+        _check_members(template.id, unit)
+    for executor in unit.executors:
         if executor.graph is None:
             _check_split(template.id, executor)
         else:
             _check_part(template.id, executor, executor.graph)
-    return placed_gang(template)
+    return read_gang(template)
+
+
+def _check_members(template: str, unit: UnitPlacement) -> None:
+    """Nodes run what shares a KV cache in one way: each member whole, on one device, by the engine of ours."""
+    slots = {slot for executor in unit.executors for slot in executor.configs}
+    for executor in unit.executors:
+        split = [nodes for _, _, nodes, _ in executor.placed() if max(nodes.tp, nodes.dp, nodes.pp) > 1]
+        if executor.graph is not None or executor.engine != DEFAULT_ENGINE or len(slots) > 1 or split:
+            raise UnplaceableError(
+                f"template {template}: {executor.component} is to share a KV cache; nodes start models that do whole, "
+                f"each in one process of engine {DEFAULT_ENGINE}, all on one node, and cut none over devices yet"
+            )
 
 
 def _check_part(template: str, executor: Executor, part: GraphPart) -> None:
@@ -197,7 +217,15 @@ def chunk_tokens(stage: Stage, nodes: StageNodes) -> int:
 
 def placed_gang(template: ServingTemplate) -> Gang:
     """The same whatever an engine can split, as for nodes that are simulated. Raises UnplaceableError for a placement
-    that cannot be read."""
+    that cannot be read, and for executors that share a KV cache, which are not simulated."""
+    gang = read_gang(template)
+    if gang.pool_bytes:
+        raise UnplaceableError(f"template {template.id}: its executors share one KV cache, which is not simulated yet")
+    return gang
+
+
+def read_gang(template: ServingTemplate) -> Gang:
+    """The same whether it can be run or not. Raises UnplaceableError for a placement that cannot be read."""
     found, unit = [], _unit(template)
     for each in unit.executors:
         if each.graph is None:
@@ -208,7 +236,7 @@ def placed_gang(template: ServingTemplate) -> Gang:
             raise UnplaceableError(f"template {template.id}: its placement names no node")
         own = each.engine, each.dtype, each.id, each.component, each.share.devices, each.graph
         found.append(GangExecutor(places, *own))
-    return Gang(tuple(found))
+    return Gang(tuple(found), unit.pool_bytes)
 
 
 def _place(
@@ -229,16 +257,16 @@ def _graph_place(executor: Executor, part: GraphPart, unit: UnitPlacement) -> Ga
 
 
 def _shares(executor: Executor, unit: UnitPlacement, slot: int) -> tuple[float, float]:
-    """Its shares of the time of its devices, and of the node's processors and memory."""
+    """Its shares of the time of its devices, and of the node's processors and memory. Those who share a KV cache take
+    turns: while it is its turn, one that states no share has all of them."""
+    if unit.pool_bytes:
+        return executor.share.compute or 1.0, 0.0
     compute = min(shares[executor.id] for shares in unit.compute_by_device(slot) if executor.id in shares)
     return float(compute), float(unit.compute(slot)[executor.id])
 
 
 def _unit(template: ServingTemplate) -> UnitPlacement:
     try:
-        unit = unit_of(template)
+        return unit_of(template)
     except PlacementError as error:
         raise UnplaceableError(f"template {template.id}: {error}") from error
-    if unit.pool_bytes:
-        raise UnplaceableError(f"template {template.id}: its executors share one KV cache, which no node starts yet")
-    return unit

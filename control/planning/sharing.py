@@ -1,6 +1,6 @@
 """Models of a fleet that may share nodes: which of them do, and what keeps one alone."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from control.fleet_file.document import Document
@@ -12,10 +12,11 @@ from templates_lib.apps.app import App
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.unit_source import LEAST_MEMBERS, NamedUnit
 from templates_lib.units.unit_capacity import ENGINE
+from templates_lib.values.clouds import LOCAL
 
 NOT_RUN = (
-    "shared units (`policy.units`) are planned, and not started yet: take `policy.units` out to have what a plan rents "
-    "started"
+    "shared units (`policy.units`) are planned for all clouds, and started on the local one only so far: take "
+    "`policy.units` out to have what a plan rents elsewhere started"
 )
 
 
@@ -73,17 +74,26 @@ def _why_alone(section: ModelSection, app: App) -> str | None:
     return None
 
 
+def units_not_run(sharing: Sharing | None, clouds: Collection[str]) -> tuple[str, ...]:
+    """Say that nothing starts the units which plans of a fleet on these clouds may have; nothing where it does."""
+    return (NOT_RUN,) if sharing is not None and set(clouds) - {LOCAL} else ()
+
+
 def alone_notes(sharing: Sharing | None) -> tuple[str, ...]:
-    """Say of each model that would share why it does not, and that nothing starts units."""
-    if sharing is None:
-        return ()
-    return (NOT_RUN, *(f"{name} is planned without others: {why}" for name, why in sharing.alone.items()))
+    """Say of each model that would share why it does not."""
+    alone = {} if sharing is None else sharing.alone
+    return tuple(f"{name} is planned without others: {why}" for name, why in alone.items())
 
 
 def without_shared(served: Sequence[ServedModel], sharing: Sharing | None) -> tuple[ServedModel, ...]:
     """Return the models with the phases that instances of their own have: none of those that only share."""
     only = sharing.only if sharing is not None else frozenset()
     return tuple(replace(s, disaggregated=False, aggregated=False) if s.name in only else s for s in served)
+
+
+def with_shared(served: ServedModel, sharing: Sharing | None) -> ServedModel:
+    """Return a model with the phases that it may be served in: members of units do prompts and answers."""
+    return replace(served, aggregated=True) if sharing is not None and served.name in sharing.may else served
 
 
 def unit_recipe(whole: PipelineRecipe, sharing: Sharing, also: tuple[NamedUnit, ...] = ()) -> UnitRecipe | None:

@@ -32,18 +32,23 @@ def unit_source(recipe: UnitRecipe) -> UnitSource:
 
 def _member(served: ServedModel) -> ServedMember:
     shape, model = served.shape, served.model
-    longest = int((shape.prompt_tokens.astype("int64") + shape.output_tokens).max())
     prompt = shape.prompt_percentile(served.slo.percentile)
     return ServedMember(
         served.name,
         model,
         Lengths(*shape.mean_tokens),
-        min(longest, model.max_context_tokens or longest),
+        longest_tokens(served),
         served.slo.first_token_ms(prompt) / 1e3,
         served.slo_ms(Phase.DECODE) / 1e3,
         prompt,
         shape.id,
     )
+
+
+def longest_tokens(served: ServedModel) -> int:
+    """Return the prompt and output of the longest request that a model is planned for."""
+    longest = int((served.shape.prompt_tokens.astype("int64") + served.shape.output_tokens).max())
+    return min(longest, served.model.max_context_tokens or longest)
 
 
 def unit_evidence(recipe: UnitRecipe) -> str:

@@ -21,7 +21,7 @@ from control.planning.graph_apps import graph_apps_of
 from control.planning.graph_sources import graph_recipes, graph_routes, not_promised, open_types
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import GraphRecipe, PipelineRecipe, Recipe, UnitRecipe
-from control.planning.sharing import NOT_RUN, alone_notes, unit_recipe, without_shared
+from control.planning.sharing import alone_notes, unit_recipe, units_not_run, without_shared
 from control.planning.startable import (
     apps_never_started,
     apps_not_startable,
@@ -89,7 +89,7 @@ class World:
         """Why no plan of some of its models can be acted on, whatever it rents; empty: each can be started
         somewhere."""
         clouds = {offer.cloud for offer in self.quotes.offers}
-        units = (NOT_RUN,) if self.fleet.sharing is not None else ()
+        units = units_not_run(self.fleet.sharing, clouds)
         text = never_started(self.recipe.served, clouds)
         return (*text, *units, *apps_never_started(self.fleet.graph_apps, clouds))
 
@@ -160,8 +160,9 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     recipe = replace(recipe, starts=starts, partly=partly)
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(file, Path(document.file).parent)
-    notes = (*notes, *not_startable(recipe.served, {offer.cloud for offer in quotes.offers}))
-    notes = (*notes, *alone_notes(fleet.sharing))
+    clouds = {offer.cloud for offer in quotes.offers}
+    notes = (*notes, *not_startable(recipe.served, clouds))
+    notes = (*notes, *units_not_run(fleet.sharing, clouds), *alone_notes(fleet.sharing))
     counted = tuple(each for each in limited if each in apps)
     graphs = graph_recipes(fleet.graph_apps, recipe.nodes, recipe.gpus, counted)
     if graphs:

@@ -10,16 +10,19 @@ from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Routing, gateway_model
 from control.hub.deployed import ModelFiles
-from control.hub.gang import Gang, UnplaceableError, gang_of
+from control.hub.gang import Gang, UnplaceableError, gang_of, read_gang
 from control.planning.disks import disk_of, engines_on
 from control.planning.executor_rates import ExecutorRates
 from control.planning.local_market import local_config
+from control.planning.sharing import NOT_RUN, with_shared
+from control.planning.unit_sources import longest_tokens
 from control.planning.world import World
 from control.reconcile.app_routing import app_files, app_routing, hold_of
 from control.reconcile.tokenizers import tokenizer_here
 from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
+from templates_lib.values.clouds import LOCAL
 from templates_lib.values.engines import engines_at, model_engines
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -51,6 +54,7 @@ def fleet_order(
         gang(each.template)
         if acts:
             _check_engine(each, starts[_cloud(each)].engines)
+            _check_unit(each)
             _check_checkpoint(each, world)
     guardrails = snapshot.settings.guardrails
     return FleetOrder(
@@ -78,7 +82,7 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
     checks: list[Callable[[], object]] = [partial(weights_of, world)]
     for each in targets(plan):
         checks += [partial(_check_engine, each, engines_at(_cloud(each))), partial(gang_of, each.template)]
-        checks.append(partial(_check_checkpoint, each, world))
+        checks += [partial(_check_unit, each), partial(_check_checkpoint, each, world)]
     found = []
     for check in checks:
         try:
@@ -95,6 +99,11 @@ def _check_engine(each: Target, engines: Collection[str]) -> None:
             f"{each.model} is planned on engine {engine}, which nodes of {_cloud(each)} do not have yet: set `engine` "
             f"to {_list(others)}, which they start, or look at the plan only"
         )
+
+
+def _check_unit(each: Target) -> None:
+    if _cloud(each) != LOCAL and read_gang(each.template).pool_bytes:
+        raise UnrunnableError(f"{each.model} share a node of {_cloud(each)}: {NOT_RUN}")
 
 
 def _check_checkpoint(each: Target, world: World) -> None:
@@ -122,7 +131,8 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
         hold = hold_of(world, app.name)
         for each in app.request_types:
             found, longer = tokenizer(weights[each.served.name]), app.longer(each)
-            models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)
+            served = with_shared(each.served, world.fleet.sharing)
+            models[served.name] = gateway_model(served, found, made, world.name, hold, longer)
     graphs = app_routing(world, created, tokenizer)
     times, rates = TextPipelines(world.recipe).prompt_times, ExecutorRates(world.sources).of
     return Routing(plan, models | graphs.models, times, rates, graphs.apps, graphs.unserved)
@@ -145,7 +155,8 @@ def weights_of(world: World) -> dict[str, str]:
 def _files(served: ServedModel, weights: Mapping[str, str]) -> ModelFiles:
     model = served.model
     sizes = model.vocab_size, model.max_context_tokens
-    return ModelFiles(served.name, weights[served.name], *sizes, served.prefix_cache)
+    lengths = sum(served.shape.mean_tokens), longest_tokens(served)
+    return ModelFiles(served.name, weights[served.name], *sizes, served.prefix_cache, 0, *lengths)
 
 
 def _readable(plan: Plan) -> tuple[Target, ...]:

@@ -1,1 +1,1 @@
-"""Shared units: several models, their members, on one set of GPUs. Values and arithmetic; nothing runs them yet."""
+"""Shared units: several models, their members, on one set of GPUs. Values and arithmetic."""

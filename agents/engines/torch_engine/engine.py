@@ -52,8 +52,8 @@ def load_torch_engine(
 ) -> "TorchEngine":
     """Loads `held` of the model, or `shard`'s part of it, with a KV cache of `kv_blocks` blocks of all held layers.
 
-    `pool`: a KV cache that engines of several models share, head by head, on a CPU; `kv_blocks` of it are then the most
-    that this one is to hold. None: it has its own, layer by layer.
+    `pool`: a KV cache that engines of several models share, head by head, on a CPU, instead of one of `kv_blocks`; the
+    facts then name blocks of as many tokens as one of the pool holds. None: it has its own, layer by layer.
 
     `memory_bytes` is what weights and cache may take of the device, checked before anything is read; None: whatever the
     device gives, which on a CPU may be more than it has. The shards of a stage are each an engine in a process of its
@@ -102,6 +102,9 @@ def load_torch_engine(
         decode = DecodeSteps(stage, cache, Recorder(device, records=shard.size == 1 and not stage.waits))
     vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
     facts = replace(facts, obeys_grammars=vocabulary is not None, shares_kv=cache.shares)
+    if pool is not None:
+        units = len(cache.keys) // cache.block_units
+        facts = replace(facts, block_tokens=cache.block_tokens, kv_blocks=units)
     engine = TorchEngine(facts, stage, cache, vocabulary, decode)
     if decode is not None and shard.exchange is None:  # replicas would have to take part
         warm_up(engine)

@@ -46,19 +46,22 @@ class RequestBlocks:
 
     @property
     def free_blocks(self) -> int:
-        """Count blocks of BLOCK_TOKENS tokens of all held layers that have room."""
-        units, tokens = self._whole_block
-        return self.free_units // units * tokens // BLOCK_TOKENS
+        """Count blocks of `block_tokens` tokens of all held layers that have room."""
+        return self.free_units // self.block_units
 
     def blocks_short(self, batch: StepBatch) -> int:
         """Count such blocks that a batch lacks."""
-        units, tokens = self._whole_block
-        return -(-self.units_short(batch) // units) * -(-tokens // BLOCK_TOKENS)
+        return -(-self.units_short(batch) // self.block_units)
 
     @property
-    def _whole_block(self) -> tuple[int, int]:
-        """Units of a block of all held layers, and its tokens."""
-        return sum(group.units for group in self.groups), self.groups[0].block_tokens
+    def block_tokens(self) -> int:
+        """Tokens of a block."""
+        return self.groups[0].block_tokens
+
+    @property
+    def block_units(self) -> int:
+        """Units of a block of all held layers."""
+        return sum(group.units for group in self.groups)
 
     def table(self, request_id: str) -> BlockTable:
         if request_id not in self._tables:

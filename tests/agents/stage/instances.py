@@ -63,6 +63,8 @@ class Instance:
     splits: dict[str, Split] = field(default_factory=dict)
     """Of nodes, by name: each of one worker on one device where nothing is said."""
     workers: dict[str, "subprocess.Popen[str] | Forked"] = field(default_factory=dict)
+    pool: tuple[Path, int] | None = None
+    """Socket of a KV cache that models share, and which of them this is; None: it has its own."""
 
     def __enter__(self) -> "Instance":
         names = [[f"{s}.{n}" for n in range(len(stage))] for s, stage in enumerate(self.weights)]
@@ -78,6 +80,7 @@ class Instance:
             PipelineLayout(self.model, stages, 16, self.context_tokens, self.vocabulary),
             {self.gateway.public: "gateway"},
             workers,
+            **({} if self.pool is None else {"pool": str(self.pool[0]), "member": self.pool[1]}),
         )
         (self.folder / "instance.json").write_bytes(msgspec.json.encode(told))
         self.scheduler = self._start("scheduler", "--instance", self.folder / "instance.json")
@@ -139,7 +142,8 @@ class Instance:
         engine = self.engines.get(name, "torch")
         cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32")
         device = () if "--device" in self.worker_options else ("--device", DEVICE)
-        return self._start(name, *at, "--engine", engine, *held, *cache, *device, *self.worker_options)
+        shared = () if self.pool is None else ("--pool", self.pool[0], "--member", self.pool[1])
+        return self._start(name, *at, "--engine", engine, *held, *cache, *device, *shared, *self.worker_options)
 
 
 def _started(command: tuple[object, ...]) -> "subprocess.Popen[str] | Forked":

@@ -76,6 +76,8 @@ class Place:
     prefix: tuple[str, ...] = ()
     """Of the command of a node, such as what runs it in a network of its own."""
     node_environment: dict[str, str] = field(default_factory=dict)
+    weights_of: dict[str, Path] = field(default_factory=dict)
+    """Of models that have others than the rest."""
     lost_after_s: float = LOST_AFTER_S
     in_flight: timedelta = timedelta(seconds=15)
 
@@ -137,7 +139,8 @@ class ControlPlane(NoObserver):
         database, now = place.database, lambda: datetime.now(UTC)
         served = {"chat": place.text_model("chat")} if models is None else models
         names = (*served, *components)
-        files = {name: ModelFiles(name, f"path:{place.weights}", VOCABULARY, CONTEXT) for name in names}
+        weights = {name: place.weights_of.get(name, place.weights) for name in names}
+        files = {name: ModelFiles(name, f"path:{weights[name]}", VOCABULARY, CONTEXT) for name in names}
         self.stores = FleetStores(
             PostgresInstances(database),
             PostgresNodes(database),

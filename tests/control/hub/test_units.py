@@ -156,11 +156,53 @@ def test_components_are_not_cut_over_devices_by_an_engine_that_does_not() -> Non
 
 def test_an_agent_of_the_release_before_gets_no_cell() -> None:
     made = connected(of_cell(gang_of(cell_template())))
-    made.joined(node("i1", 0), 0.0, NEWEST_PROTOCOL - 1)
+    made.joined(node("i1", 0), 0.0, 3)
     ((_, event),) = made.events(0.0)
     assert (event.kind, "earlier release" in event.reason) == (EventKind.BROKE, True)
-    made.joined(node("i1", 0), 0.0, NEWEST_PROTOCOL)
+    made.joined(node("i1", 0), 0.0, 4)
     assert made.events(0.0) == []
+
+
+SHARED = unit_template(
+    *(replace(executor(name, ((0,),), engine="torch"), dtype="fp32") for name in "ab"),
+    nodes={CONFIG: 1},
+    pool_bytes=3 << 20,
+)
+
+
+def test_members_of_a_shared_unit_have_a_pool_turns_at_all_processors_and_numbers() -> None:
+    gang = gang_of(SHARED)
+    sizes = {"a": {"request_tokens": 120.0, "longest_tokens": 200}, "b": {}}
+    files = {name: replace(FILES[name], **sizes[name]) for name in "ab"}
+    at = (node("i1", 0),)
+    made = connected(Deployed("i1", S.LOADING, gang, files, at, (100,), {"a": 2.0}))
+    work = over_the_wire(made.work(at[0]) or Work())
+    assert [(run.member, run.compute, run.restarts) for run in work.runs] == [(0, 1.0, True), (1, 1.0, True)]
+    assert work.pool is not None
+    assert work.pool.bytes == 3 << 20
+    a, b = work.pool.members
+    assert (a.weights, a.dtype, a.compute) == ("path:/weights", "float32", 1.0)
+    assert (a.requests_per_s, a.request_tokens, a.longest_tokens) == (2.0, 120.0, 200)
+    assert (b.requests_per_s, b.request_tokens, b.longest_tokens) == (0.0, 256.0, 256)
+    made.reported(at[0], NodeReport("i1", (said("a"), said("b"))))
+    stages = [run.stage for run in (made.work(at[0]) or Work()).runs]
+    assert [stage and stage.memory_mib for stage in stages] == [97, 97], "of weights alone"
+    assert gang.with_kv_share(0.5).pool_bytes == 3 << 19
+    made.joined(at[0], 0.0, NEWEST_PROTOCOL - 1)
+    ((_, event),) = made.events(0.0)
+    assert (event.kind, "earlier release" in event.reason) == (EventKind.BROKE, True)
+    with pytest.raises(UnplaceableError, match="not simulated"):
+        placed_gang(SHARED)
+
+
+def test_models_share_a_cache_on_one_node_by_the_engine_that_lends_blocks() -> None:
+    two = (executor("a", ((0,),), engine="torch"), executor("b", ((1,),), engine="torch"))
+    for wrong in (
+        unit_template(*two, nodes={CONFIG: 2}, pool_bytes=1 << 20),
+        unit_template(executor("a", ((0,),)), nodes={CONFIG: 1}, pool_bytes=1 << 20),
+    ):
+        with pytest.raises(UnplaceableError, match="share a KV cache"):
+            gang_of(wrong)
 
 
 class OldAgent:

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -20,13 +21,16 @@ from control.cli.plan_table import print_plan
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
+from control.diff.target import targets
 from control.fleet_file.problem import SpecError
-from control.hub.gang import UnplaceableError, placed_gang
+from control.hub.gang import UnplaceableError, gang_of, placed_gang
 from control.planning.recording import decode, encode
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
 from control.planning.shared_unit import shared_unit, used
 from control.planning.templates import Templates, UnservableError, stored_template
+from control.planning.world import read_world
+from control.reconcile.ordering import routing, unrunnable
 from control.simulator.attainment import SimulatedAttainment
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan, PlannedInstance
@@ -56,6 +60,7 @@ policy:
 ROUGHLY = partial(SimulatedAttainment, requests=300)
 """What becomes of promises is of interest here, not how well they are known."""
 UNITS = "  units: {max_members: 4}\n"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "local-units.yaml"
 SMALL, LARGE = "gpt-oss-20b", "phi-4-14b"
 """Two of the first fit a node, of the second one."""
 
@@ -228,13 +233,32 @@ def test_what_cannot_share_says_so(module_database: Database, tmp_path: Path) ->
         planned(module_database, tmp_path, both)
 
 
-def test_units_are_not_started_and_nothing_acts_on_plans_that_may_have_some(
+def test_units_on_this_machine_are_started_and_gateways_know_how_they_serve(module_database: Database) -> None:
+    world = read_world(EXAMPLE)
+    assert world.never_started == ()
+    assert not any("policy.units" in note for note in world.notes)
+    opened = session(module_database)
+    recorded, templates = opened.record(world, NOON)
+    plan = opened.plan(recorded, templates, baselines=False).plan
+    assert list(members_of(plan)) == [{"chat", "helper"}]
+    assert unrunnable(world, plan) == ()
+    (target,) = targets(plan)
+    gang = gang_of(target.template)
+    assert gang.pool_bytes > 0
+    served = routing(world, plan, datetime.fromisoformat(NOON), lambda place: place).routed([("i1", target)])
+    members = {each.id: {(m.id, *m.units_per_s) for m in each.members} for each in served}
+    ids = {executor.component: gang.member("i1", executor.id) for executor in gang.executors}
+    assert members == {name: {(ids[name], f"{name}/aggregated")} for name in ("chat", "helper")}
+
+
+def test_units_elsewhere_are_not_started_and_nothing_acts_on_plans_that_may_have_some(
     module_database: Database, tmp_path: Path
 ) -> None:
     world = world_of(tmp_path, spec(*THREE))
     assert any("policy.units" in reason for reason in world.never_started)
     assert not world_of(tmp_path, spec(*THREE, units="")).never_started
     report, _ = planned(module_database, tmp_path, spec(*THREE))
+    assert any("policy.units" in reason for reason in unrunnable(world, report.plan))
     instance = unit_of(report)
     template = stored_template(PostgresLibraries(module_database), instance.template_id).template
     with pytest.raises(UnplaceableError, match="share"):

@@ -76,7 +76,8 @@ def test_examples_say_what_of_them_nodes_cannot_start(example: Path) -> None:
     world = read_world(example)
     planned_only = {served.name for served in world.recipe.served if served.engine == "vllm-stage"}
     planned_only |= {app.name for app in world.fleet.graph_apps if app.name not in world.fleet.app_runs}
-    planned_only |= {"policy.units"} if world.fleet.sharing else set()
+    elsewhere = {offer.cloud for offer in world.quotes.offers} - {"local"}
+    planned_only |= {"policy.units"} if world.fleet.sharing and elsewhere else set()
     assert planned_only == {name for name in planned_only if any(name in note for note in world.notes)}
     assert bool(world.never_started) == bool(planned_only)
 

@@ -1,0 +1,95 @@
+"""`python -m agents.kv_pool`: the owner of the KV cache that the models of a unit share, as a process of its own. It
+also says whose turn it is at the processors. Prints a JSON line once it serves, and ends with its owner."""
+
+import argparse
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agents.end_with_parent import end_with_parent
+from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.decoder_part import decoder_part
+from agents.kv_pool.block_layout import block_bytes
+from agents.kv_pool.block_ledger import BlockLedger
+from agents.kv_pool.member_shape import MemberShape
+from agents.kv_pool.owner import PoolOwner
+from agents.messages.to_node import Pool, PoolMember
+from agents.tracing.json_lines import log_json_lines
+from agents.unit.core import UnitMemberShares
+from agents.unit.running_unit import RunningUnit
+from agents.weights.errors import WeightsError
+from agents.weights.source import open_checkpoint
+from policies.shared_units.block_quotas import BlockDemand
+from templates_lib.models.config_fields import UnsupportedModelError
+from templates_lib.models.hub_weights import find_checkpoint, is_on_hub
+from templates_lib.models.weights_place import NoWeightsError, weights_path
+
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Of a number of the KV cache, by data type."""
+_EXPECTED = (NoWeightsError, WeightsError, UnsupportedModelError, msgspec.MsgspecError, OSError, ValueError)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="agents.kv_pool", description=__doc__)
+    parser.add_argument("--pool", type=Path, required=True, help="file: how large it is, and who its members are")
+    parser.add_argument("--socket", type=Path, required=True, help="where members find it, in a folder of their own")
+    parser.add_argument("--owner", type=int, help="process that started it, with which it ends at once")
+    return parser.parse_args()
+
+
+def _shape(number: int, member: PoolMember) -> MemberShape:
+    """Raises what cannot be read or shared (`_EXPECTED`)."""
+    config = decoder_config(_config(member.weights))
+    if member.dtype not in _BYTES:
+        raise ValueError(f"member {number} has a KV cache in {member.dtype}; a pool holds {', '.join(_BYTES)}")
+    row = config.head_dim * _BYTES[member.dtype]
+    return MemberShape(f"member {number} ({member.weights})", row, 2 * config.kv_heads * config.layers)
+
+
+def _config(weights: str) -> dict[str, Any]:
+    if is_on_hub(weights):
+        return dict(json.loads(find_checkpoint(weights).config.read_bytes()))
+    return decoder_part(open_checkpoint(weights_path(weights))).config
+
+
+def _owner(pool: Pool, socket: Path) -> PoolOwner:
+    """Raises what cannot be read or shared (`_EXPECTED`)."""
+    shapes = [_shape(number, member) for number, member in enumerate(pool.members)]
+    size = block_bytes({shape.name: shape.row_bytes for shape in shapes})
+    blocks = pool.bytes // size
+    members = []
+    for shape, member in zip(shapes, pool.members, strict=True):
+        held = shape.blocks(member.request_tokens, size), shape.blocks(member.longest_tokens, size)
+        members.append(UnitMemberShares(member.compute, member.compute, BlockDemand(member.requests_per_s, *held)))
+    unit = RunningUnit(members, blocks, time.monotonic())
+    return PoolOwner(BlockLedger(unit.grants), blocks, size, socket, unit, shapes)
+
+
+def _main() -> None:
+    arguments = _arguments()
+    if arguments.owner is not None:
+        end_with_parent()
+        if os.getppid() != arguments.owner:  # it was gone before
+            return
+    ended = threading.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: ended.set())
+    try:
+        owner = _owner(msgspec.json.decode(arguments.pool.read_bytes(), type=Pool), arguments.socket)
+    except _EXPECTED as error:
+        raise SystemExit(f"kv_pool: {error}") from None
+    owner.start()
+    print(json.dumps({"socket": str(arguments.socket), "pid": os.getpid()}), flush=True)
+    ended.wait()
+    owner.close()
+
+
+if __name__ == "__main__":
+    log_json_lines()
+    _main()

@@ -1,0 +1,82 @@
+"""A unit whose members are processes: what they ask and say comes in, whose job begins goes out. No socket, clock."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agents.unit.core import UnitCore, UnitJob, UnitMemberShares
+from agents.unit.promised_grants import PromisedGrants
+from policies.shared_units.block_quotas import initial_quotas
+from policies.shared_units.dispatch import AdaptiveBatches, JobPhase
+
+LONGEST_JOB_S = 60.0
+"""A job that takes longer is of an engine that hangs: the others go on without it."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What a member waits for, as `agents.unit.core.MemberQueue`. Its own scheduler has made the batch of its next job,
+    and counted the blocks of that."""
+
+    since_s: dict[JobPhase, float] = field(default_factory=dict)
+    wanted: int = 0
+
+    def first_waiting(self) -> tuple[float, int] | None:
+        since_s = self.since_s.get(JobPhase.PREFILL)
+        return None if since_s is None else (since_s, 0)
+
+    def decodes_since_s(self) -> float | None:
+        return self.since_s.get(JobPhase.DECODE)
+
+    def waiting_blocks(self) -> int:
+        return self.wanted
+
+
+class RunningUnit:
+    """Members are numbered from 0. An engine has one job at a time. Ask `begin` after each call, and at every beat."""
+
+    def __init__(self, members: Sequence[UnitMemberShares], pool: int, now_s: float) -> None:
+        """`pool`: blocks of the KV cache. Raises ValueError where it does not hold one longest request of each."""
+        self.grants = PromisedGrants(pool, initial_quotas(pool, [member.demand for member in members]))
+        self._least = [member.demand.least for member in members]
+        self._asked = [_Asked() for _ in members]
+        self._core = UnitCore(members, self._asked, pool, AdaptiveBatches(), now_s, self.grants)
+        self._jobs: dict[int, tuple[UnitJob, float]] = {}
+        """Member → its job that is under way, and since when."""
+
+    def most(self, member: int) -> int:
+        """Return the blocks that a member can ever have."""
+        return self.grants.pool - sum(self._least) + self._least[member]
+
+    def ask(self, member: int, phase: JobPhase, now_s: float) -> None:
+        """An engine waits to begin a job. Raises ValueError where it has one already."""
+        if member in self._jobs or self._asked[member].since_s:
+            raise ValueError(f"member {member} asks for a turn while it has one")
+        self._asked[member].since_s[phase] = now_s
+
+    def end(self, member: int) -> None:
+        """A member's job is over, or its engine is gone; it need not have one."""
+        self._asked[member].since_s.clear()
+        job, _ = self._jobs.pop(member, (None, 0.0))
+        if job is not None:
+            self._core.end(job)
+
+    def begin(self, now_s: float) -> Iterator[int]:
+        """Yield the members whose jobs begin now, after what is due by the clock."""
+        for member in [m for m, (_, since_s) in self._jobs.items() if now_s - since_s > LONGEST_JOB_S]:
+            self.end(member)
+        self._core.adapt(now_s)
+        while (job := self._core.next_job()) is not None:
+            self._asked[job.member].since_s.clear()
+            self._jobs[job.member] = job, now_s
+            yield job.member
+
+    def renew(self, member: int, counted: int, wanted: int) -> int:
+        """A member's scheduler counts on so many blocks, and its requests wait for so many; return how many it may
+        count on from now on."""
+        self._asked[member].wanted = max(0, wanted)
+        return self.grants.renew(member, counted, is_short=wanted > 0)
+
+    def leave(self, member: int) -> None:
+        """A member's scheduler is gone, and its requests with it."""
+        self._asked[member].wanted = 0
+        self.grants.forget(member)
