@@ -42,6 +42,16 @@ class Replicas:
                 cluster.places[place].unpin(service)
                 return
 
+    def drop_a_further_one(self, cluster: PlaceCluster) -> bool:
+        """Remove a replica of the service that has most, where most memory is free; False: each has one."""
+        service = max(self.places, key=lambda name: (len(self.places[name]), name), default="")
+        if len(self.places[service]) < 2:
+            return False
+        place = max(self.places[service], key=lambda at: cluster.places[at].free_gib)
+        self.places[service].remove(place)
+        cluster.places[place].unpin(service)
+        return True
+
 
 class RayServeLike(KnowsCallsAlone):
     """The shorter queue of two random replicas, whose number follows the calls that are not done. Devices are shared by
@@ -111,5 +121,6 @@ class TritonLike(KnowsCallsAlone):
             for service in sorted(services):
                 self._replicas.add(cluster, service, place)
         for service in cluster.services:
-            if not self._replicas.places[service] and not self._replicas.add_anywhere(cluster, service):
-                raise ValueError(f"no place has room for {service} beside the placement that is given")
+            while not self._replicas.places[service] and not self._replicas.add_anywhere(cluster, service):
+                if not self._replicas.drop_a_further_one(cluster):
+                    raise ValueError(f"no place has room for {service} beside one replica of each that is placed")

@@ -176,6 +176,16 @@ def test_a_given_placement_stays_and_what_it_lacks_has_a_place() -> None:
     assert sum(place.loads for place in cluster.places) == 4
 
 
+def test_a_given_placement_gives_up_a_second_replica_for_a_service_that_has_none() -> None:
+    cluster = cluster_of(2)
+    homes = [frozenset({"answer"}), frozenset({"answer"})]
+    ended = WorkflowSimulation(cluster, TritonLike(homes)).run(mixed_runs(seed=1, count=30, runs_per_s=0.3))
+    places: dict[str, set[int]] = {}
+    for call in (call for run in ended for call in run.calls):
+        places.setdefault(call.service.name, set()).add(call.place)
+    assert {name: len(at) for name, at in places.items()} == {"answer": 1, "encode": 1, "draw": 1}
+
+
 def test_services_that_fit_nowhere_are_refused() -> None:
     with pytest.raises(ValueError, match="answer"):
         cluster_of(1, memory_gib=5.0)
