@@ -177,7 +177,7 @@ def test_a_given_placement_stays_and_what_it_lacks_has_a_place() -> None:
 
 
 def test_a_given_placement_gives_up_a_second_replica_for_a_service_that_has_none() -> None:
-    cluster = cluster_of(2)
+    cluster = cluster_of(2, memory_gib=8.0)
     homes = [frozenset({"answer"}), frozenset({"answer"})]
     ended = WorkflowSimulation(cluster, TritonLike(homes)).run(mixed_runs(seed=1, count=30, runs_per_s=0.3))
     places: dict[str, set[int]] = {}
