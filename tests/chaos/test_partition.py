@@ -73,9 +73,7 @@ def place(database: Database, link: Link, tmp_path: Path) -> Iterator[Place]:
         lost_after_s=LOST_AFTER_S,
     )
     yield made
-    cloud = made.cloud()
-    for node in cloud.list({}, START):
-        cloud.terminate(node.name, START)
+    made.give_back()
 
 
 @pytest.mark.slow

@@ -74,9 +74,7 @@ def place(database: Database, world: World, tmp_path: Path) -> Iterator[Place]:
     kinds = (LocalKind("small", 2.0, 2048, 2),)
     made = Place(database, tmp_path, weights["chat"], ids, world.keys.public, kinds=kinds, weights_of=weights)
     yield made
-    cloud = made.cloud()
-    for node in cloud.list({}, START):
-        cloud.terminate(node.name, START)
+    made.give_back()
 
 
 def test_a_gateway_serves_both_models_of_a_unit_and_one_that_dies_harms_none_but_itself(

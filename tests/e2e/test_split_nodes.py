@@ -48,9 +48,7 @@ def place(database: Database, world: World, tmp_path: Path) -> Iterator[Place]:
     kinds = (LocalKind("small", 2.0, 2048, 4),)
     made = Place(database, tmp_path, tmp_path / "weights", ids, world.keys.public, kinds=kinds)
     yield made
-    cloud = made.cloud()
-    for node in cloud.list({}, START):
-        cloud.terminate(node.name, START)
+    made.give_back()
 
 
 def test_a_node_of_four_workers_dies_with_all_of_them_and_every_answer_is_whole(

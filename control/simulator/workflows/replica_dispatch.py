@@ -38,8 +38,7 @@ class Replicas:
         """Remove the last replica that has no call."""
         for place in reversed(self.places[service]):
             if not cluster.places[place].ongoing()[service]:
-                self.places[service].remove(place)
-                cluster.places[place].unpin(service)
+                self._remove(cluster, service, place)
                 return
 
     def drop_a_further_one(self, cluster: PlaceCluster) -> bool:
@@ -47,10 +46,12 @@ class Replicas:
         service = max(self.places, key=lambda name: (len(self.places[name]), name), default="")
         if len(self.places[service]) < 2:
             return False
-        place = max(self.places[service], key=lambda at: cluster.places[at].free_gib)
+        self._remove(cluster, service, max(self.places[service], key=lambda at: cluster.places[at].free_gib))
+        return True
+
+    def _remove(self, cluster: PlaceCluster, service: str, place: int) -> None:
         self.places[service].remove(place)
         cluster.places[place].unpin(service)
-        return True
 
 
 class RayServeLike(KnowsCallsAlone):

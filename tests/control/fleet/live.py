@@ -45,6 +45,7 @@ from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Flow, Plan, PlannedInstance
 from tests.control.fleet.fleets import MARKET, ZONE, plan_of
 from tests.control.fleet.test_routing import MODEL
+from tests.control.lifecycle.worlds import START
 
 STOCK = 4
 MEMORY_MIB = 10
@@ -87,6 +88,12 @@ class Place:
 
     def cloud(self) -> Cloud:
         return LocalCloud(self.folder / "cloud", self.kinds)
+
+    def give_back(self) -> None:
+        """End all nodes that are left."""
+        cloud = self.cloud()
+        for node in cloud.list({}, START):
+            cloud.terminate(node.name, START)
 
     def start(self, hub: Hub) -> NodeStart:
         """What nodes run."""

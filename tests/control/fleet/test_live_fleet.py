@@ -44,9 +44,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def place(database: Database, world: World, tmp_path: Path) -> Iterator[Place]:
     made = Place(database, tmp_path, tmp_path / "weights", byte_tokenizer(tmp_path / "tokenizer"), world.keys.public)
     yield made
-    cloud = made.cloud()
-    for node in cloud.list({}, START):
-        cloud.terminate(node.name, START)
+    made.give_back()
 
 
 class Client:
