@@ -2,12 +2,12 @@
 
     python -m bench.fidelity [--kept FOLDER] [--only SHAPE] [--tasks N] [--plot FILE]
 
-Four passes make the real runs, and sweeps before, between and behind them measure profiles: every shape on nodes of the
-local cloud under their quotas, at 30, 60 and 90 % of its templates' throughput, Poisson arrivals, varied lengths. The
-simulator gets the same requests and the profiles of the sweeps, nothing else. Printed for each shape and load:
-|simulated - real| / real of every request's time to first token (prefill) and time per further token (decode), in the
-mean and at the 99th percentile, over the real runs; that of their distributions (`curve`); and, as the floor, how far
-the real runs are from each other. The bar is the paper's own error (5.6 % prefill, 7.2 % decode) or 1.5 times the
+Three passes make the real runs, and sweeps before, between and behind the shapes measure profiles: every shape on nodes
+of the local cloud under their quotas, at 30, 60 and 90 % of its templates' throughput, Poisson arrivals, varied
+lengths. The simulator gets the same requests and the profiles of the sweeps, nothing else. Printed for each shape and
+load: |simulated - real| / real of every request's time to first token (prefill) and time per further token (decode), in
+the mean and at the 99th percentile, over the real runs; that of their distributions (`curve`); and, as the floor, how
+far the real runs are from each other. The bar is the paper's own error (5.6 % prefill, 7.2 % decode) or 1.5 times the
 floor, whichever is larger. It takes three quarters of an hour, in which nothing else may run here.
 
 Runs are kept, and what is kept is not measured again. Exits 1 where a bar is missed, 2 where runs are missing.
