@@ -16,7 +16,8 @@ def gateway(
         int,
         typer.Option(
             min=0,
-            help="Processes that share the port and the limits of keys, each with a core to use; 0: one for each core.",
+            help="Processes that share the port, limits of keys and bounds of the gateway, each with a core to use; "
+            "0: one for each core.",
         ),
     ] = 1,
     image_host: Annotated[
@@ -34,7 +35,8 @@ def gateway(
         int | None,
         typer.Option(
             min=8,
-            help="Shared memory for pictures and sounds that are not pulled yet; default: by the models served.",
+            help="Shared memory for pictures and sounds that are not pulled yet, of all workers together; its part "
+            "bounds the largest that a worker takes. Default: of each, by the models served.",
         ),
     ] = None,
     api: Annotated[

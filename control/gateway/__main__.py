@@ -13,10 +13,25 @@ from control.tls_files import TlsFilesError, tls_files
 
 _TUNABLE = (
     *("header_timeout_s", "body_timeout_s", "write_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s"),
-    "hold_comment_s",
+    *("hold_comment_s", "worker_silence_s"),
 )
+_BOUNDS = {
+    "max_connections": "connections; more are answered with 503",
+    "max_open_calls": "answers under way; more requests are told to come again",
+    "max_open_runs": "requests that wait for runs of workflows",
+    "max_bodies_bytes": "memory for what clients send, until it is tokens",
+    "max_pieces_bytes": "memory for sound and pictures that clients have not taken",
+}
+"""Of all workers together."""
 _PREPROCESSOR = ("preprocessor_interface", "preprocessor_slab_mib")
 _CHANNEL = ("heartbeat_s", "lost_after_s")
+
+
+def _count(text: str) -> int:
+    """Raises ArgumentTypeError."""
+    if (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{count} is fewer than 1")
+    return count
 
 
 def main() -> None:
@@ -29,6 +44,9 @@ def main() -> None:
     parser.add_argument("--key", type=Path, required=True, help="key file that instances know this gateway by")
     for name in _TUNABLE:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults, name))
+    for name, about in _BOUNDS.items():
+        whose = f"of all workers together: {about}"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=_count, default=getattr(defaults, name), help=whose)
     interval = "seconds over which offered load is summed up"
     parser.add_argument("--metering-interval-s", type=int, default=defaults.metering_interval_s, help=interval)
     for name in _CHANNEL:
@@ -41,15 +59,17 @@ def main() -> None:
     parser.add_argument("--tls-key", type=Path, help="its private key, PEM")
     interface = "address of this machine, by which nodes of encoders pull pictures and sounds from it"
     parser.add_argument("--preprocessor-interface", default=defaults.preprocessor_interface, help=interface)
-    slab = "shared memory for pictures and sounds that are not pulled yet; 0: by the models that are served"
+    slab = "shared memory for pictures and sounds that are not pulled yet, of all workers together: its part of it "
+    slab += "bounds the largest that a worker takes; 0: in each as the models that are served ask for"
     parser.add_argument("--preprocessor-slab-mib", type=int, default=defaults.preprocessor_slab_mib, help=slab)
     given = parser.parse_args()
     log_json_lines()
     channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
     interval_s = min(max(1, given.metering_interval_s), 3600)
-    tuned = {name: getattr(given, name) for name in _TUNABLE}
+    tuned = {name: getattr(given, name) for name in (*_TUNABLE, *_BOUNDS)}
     hosts = tuple(given.image_host)
     tuned |= {name: getattr(given, name) for name in _PREPROCESSOR}
+    tuned["worker_silence_s"] = max(1.0, given.worker_silence_s)
     tuned |= {"image_hosts": hosts, "api_url": given.api}
     settings = replace(defaults, channel=channel, metering_interval_s=interval_s, **tuned)
     try:

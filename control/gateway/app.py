@@ -21,6 +21,7 @@ from control.gateway.chat_request import chat_params
 from control.gateway.completion_reply import CompletionReply
 from control.gateway.completion_request import completion_params
 from control.gateway.condition import Condition
+from control.gateway.counts import Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.embedding_request import EmbeddingReply, embedding_params
 from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
@@ -68,6 +69,7 @@ class GatewayApp:
         metrics: GatewayMetrics,
         condition: Condition,
         start_span: StartSpan,
+        counts: Counts,
     ) -> None:
         self.settings = settings
         self._dispatcher = dispatcher
@@ -79,7 +81,7 @@ class GatewayApp:
         self._made_answers = made_answers
         self._run_answers = run_answers
         self._start_span = start_span
-        self._bodies = BodyBudget(settings.max_bodies_bytes)
+        self._bodies = BodyBudget(settings.max_bodies_bytes, counts)
         self._get: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
             "/v1/models": self._models,
             "/healthz": self._health,

@@ -3,18 +3,21 @@
 from collections import Counter
 
 from control.gateway.api_error import ApiError, unavailable
+from control.gateway.counts import Counted, Counts
 from policies.fair_order import Account
 
 _AGAIN_S = 1.0
 
 
 class BodyBudget:
-    """Bytes of all clients together. Each account may hold as much as is free, so that one that sends more than it
-    should leaves room for others."""
+    """Bytes of all clients of the gateway together. Each account may hold as much as is free, so that one that sends
+    more than it should leaves room for others."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._free = most_bytes
+    def __init__(self, most_bytes: int, counts: Counts) -> None:
+        self._most = most_bytes
+        self._counts = counts
         self._held: Counter[Account] = Counter()
+        """By this process."""
 
     def hold(self, account: Account) -> "BodyHold":
         """Hold nothing yet, for one request."""
@@ -22,13 +25,14 @@ class BodyBudget:
 
     def take(self, account: Account, count: int) -> None:
         """Raises ApiError 503."""
-        if self._held[account] + count > self._free - count:
+        free = self._most - self._counts.total(Counted.BODY_BYTES)
+        if self._held[account] + self._counts.others_hold(account) + count > free - count:
             raise _full()
-        self._free -= count
+        self._counts.add_body(account, count)
         self._held[account] += count
 
     def give_back(self, account: Account, count: int) -> None:
-        self._free += count
+        self._counts.add_body(account, -count)
         self._held[account] -= count
         if self._held[account] <= 0:
             del self._held[account]

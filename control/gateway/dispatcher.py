@@ -26,10 +26,12 @@ from control.gateway.api_error import bad_request, given_up, late_refused, unava
 from control.gateway.app_calls import AppCalls
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
+from control.gateway.counts import Counts
 from control.gateway.encoding import Encoding
 from control.gateway.instance_link import InstanceLink
 from control.gateway.leg_parts import LegPart, prompt_alone
 from control.gateway.links_to_come import LinksToCome
+from control.gateway.making.coming_pieces import PieceBudget
 from control.gateway.making.making import Making
 from control.gateway.making.making_call import MakingCall
 from control.gateway.media.preprocessor import Preprocessor
@@ -57,6 +59,7 @@ class Dispatcher:
         metrics: GatewayMetrics,
         preprocessor: Preprocessor,
         refreshed: Callable[[Mapping[str, ModelEntry]], None],
+        counts: Counts,
     ) -> None:
         """`refreshed` is told the models whenever what can be used of them has changed."""
         self.models: dict[str, ModelEntry] = {}
@@ -88,7 +91,8 @@ class Dispatcher:
             self._parking.sent,
             self._dispatch,
         )
-        self.making = Making(self._ids, settings.resume_wait_s, self._model_of, *about, settings.max_pieces_bytes)
+        pieces = PieceBudget(settings.max_pieces_bytes, counts)
+        self.making = Making(self._ids, settings.resume_wait_s, self._model_of, *about, pieces)
         metrics.parked_calls.set_function(self._count_waiting)
 
     def update(self, published: Published, models: dict[str, ModelEntry]) -> None:

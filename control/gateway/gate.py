@@ -17,11 +17,19 @@ from policies.priority import Priority
 class Gate:
     """Make it on a running loop."""
 
-    def __init__(self, admission: Admission, waits: Callable[[str, str, int], None], metrics: GatewayMetrics) -> None:
-        """`waits` is told fleet, model and how many are held for it, whenever that changes."""
+    def __init__(
+        self,
+        admission: Admission,
+        waits: Callable[[str, str, int], None],
+        metrics: GatewayMetrics,
+        processes: int,
+    ) -> None:
+        """`waits` is told fleet, model and how many are held for it, whenever that changes. `processes`: of the
+        gateway, among which places to be held are divided."""
         self._admission = admission
         self._waits = waits
         self._metrics = metrics
+        self._processes = processes
         self._loop = asyncio.get_running_loop()
         self._queues: dict[str, HoldingQueue] = {}
 
@@ -57,7 +65,8 @@ class Gate:
             return None
         if queue is None:
             queue = self._queues[model.id] = HoldingQueue(model, self._admission, self._changed)
-        return queue.join(len(wanted.prompt), wanted.max_tokens, account, hold.max_requests, hold.timeout_s)
+        own_places = -(-hold.max_requests // self._processes)  # rounded up: a process without any would hold nobody
+        return queue.join(len(wanted.prompt), wanted.max_tokens, account, own_places, hold.timeout_s)
 
     def _admit(self, direct: Sequence[tuple[ModelEntry, Charges]], priority: Priority) -> None:
         """Admit answers together, as one request that is as much work would be."""

@@ -17,6 +17,7 @@ from control.gateway.answer import Answer, TaskAnswer, merged
 from control.gateway.api_error import LATE_REFUSED, ApiError, client_left, over_capacity
 from control.gateway.body_budget import BodyHold
 from control.gateway.call import Call, GenerationRequest, who_served
+from control.gateway.counts import Counted, Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.event_stream import EventStream
 from control.gateway.gate import Gate
@@ -103,6 +104,7 @@ class Generation:
         apps: Apps,
         settings: GatewaySettings,
         metrics: GatewayMetrics,
+        counts: Counts,
     ) -> None:
         self._dispatcher = dispatcher
         self._gate = gate
@@ -111,8 +113,8 @@ class Generation:
         self._apps = apps
         self._settings = settings
         self._metrics = metrics
+        self._counts = counts
         self._loop = asyncio.get_running_loop()
-        self._open = 0
 
     async def serve(self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply[Reply]) -> None:
         """Raises ApiError as long as nothing has been sent."""
@@ -206,8 +208,9 @@ class Generation:
                 self._dispatcher.check_able(model, rules, pooling)
         entries = await self._accounts.open(wanted, exchange.key, is_retry=exchange.is_retry)
         try:
-            if self._open + len(wanted) > self._settings.max_open_calls:
-                raise over_capacity(f"{self._open} requests are being answered", 1.0)
+            open_calls = self._counts.total(Counted.OPEN_CALLS)
+            if open_calls + len(wanted) > self._settings.max_open_calls:
+                raise over_capacity(f"{open_calls} requests are being answered", 1.0)
             return entries, self._gate.enter(wanted, exchange.account, priority)
         except ApiError:
             for entry in entries:
@@ -343,7 +346,7 @@ class Generation:
             call.finish(error)
 
     def _count_open(self, more: int) -> None:
-        self._open += more
+        self._counts.add(Counted.OPEN_CALLS, more)
         self._metrics.open_calls.inc(more)
 
     def _close_books(self, answer_: Answer, call: Call, charges: Charges, entry: Entry) -> None:

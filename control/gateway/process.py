@@ -20,6 +20,7 @@ from agents.channels.keys import KeyPair
 from agents.tracing.spans import spans_of
 from control.gateway.app import GatewayApp
 from control.gateway.condition import Condition, OwnCondition
+from control.gateway.counts import Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.freed_memory import give_back_freed_memory
 from control.gateway.gate import Gate
@@ -60,6 +61,9 @@ class ProcessParts(Protocol):
     @property
     def limits(self) -> Limits: ...
 
+    @property
+    def counts(self) -> Counts: ...
+
     def admission(self, max_wait_s: float) -> Admission: ...
 
     def condition(self, own: OwnCondition) -> Condition:
@@ -75,6 +79,7 @@ class ProcessParts(Protocol):
 class _OwnParts:
     def __init__(self, listener: socket.socket, *, is_tls: bool) -> None:
         self.limits = OwnLimits()
+        self.counts = Counts.of_one()
         self._listener = listener
         self._is_tls = is_tls
 
@@ -121,9 +126,10 @@ async def serve(
     metrics = GatewayMetrics()
     meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
     reporter = Reporter(keys, meter, settings.channel, metrics)
-    gate = Gate(parts.admission(settings.max_wait_s), reporter.waits, metrics)
+    counts = parts.counts
+    gate = Gate(parts.admission(settings.max_wait_s), reporter.waits, metrics, counts.processes)
     preprocessor = Preprocessor(("--interface", settings.preprocessor_interface), settings.preprocessor_slab_mib)
-    dispatcher, apps = Dispatcher(keys, settings, metrics, preprocessor, gate.refresh), Apps()
+    dispatcher, apps = Dispatcher(keys, settings, metrics, preprocessor, gate.refresh, counts), Apps()
 
     def taken(published: Published) -> None:
         meter.serve({(model.fleet, model.routing.id): metered_classes(model.routing) for model in published.models})
@@ -134,13 +140,16 @@ async def serve(
     await table.look()
     intake = MediaIntake(settings.images, settings.sounds, _fetcher(settings))
     accounts = RequestAccounts(meter, parts.limits)
-    generation = Generation(dispatcher, gate, accounts, intake, apps, settings, metrics)
-    made_answers = MadeAnswers(dispatcher, gate, accounts, apps, settings, metrics)
+    generation = Generation(dispatcher, gate, accounts, intake, apps, settings, metrics, counts)
+    made_answers = MadeAnswers(dispatcher, gate, accounts, apps, settings, metrics, counts)
     relay = _relay(settings)
-    runs, spans = RunAnswers(relay, accounts, settings, metrics), spans_of("medley-gateway")
+    runs, spans = RunAnswers(relay, accounts, settings, metrics, counts), spans_of("medley-gateway")
     condition = parts.condition(OwnCondition(dispatcher, table, metrics))
+    app = GatewayApp(
+        settings, dispatcher, apps, table, generation, made_answers, runs, metrics, condition, spans, counts
+    )
     config = uvicorn.Config(
-        GatewayApp(settings, dispatcher, apps, table, generation, made_answers, runs, metrics, condition, spans),
+        app,
         http=bounded(settings.http),
         ws="none",
         lifespan="off",

@@ -1,15 +1,20 @@
 """Limits and times of a gateway."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agents.channels.settings import ChannelSettings
 from control.http_protocol import HttpLimits
 from templates_lib.media.image_header import ImageLimits
 from templates_lib.media.wav_header import AudioLimits
 
+_LEAST_SLAB_MIB = 8
+"""Of each process that has a slab: less holds no picture of a usual size."""
+
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
+    """Bounds are those of a whole gateway, however many processes it has."""
+
     max_body_bytes: int = 8 << 20
     """A context of 1 Mi tokens is about 4 MB of text. Texts to embed, of which a body may have thousands, have as much
     whatever the contexts."""
@@ -36,6 +41,7 @@ class GatewaySettings:
     ends."""
     max_header_bytes: int = 32 << 10
     max_connections: int = 8192
+    """Of several processes, each takes its part (`of_each`): the system spreads connections evenly."""
     header_timeout_s: float = 10.0
     """Span from connection, or the first byte of a request, to the end of its headers: ends slow-loris clients."""
     body_timeout_s: float = 30.0
@@ -65,11 +71,21 @@ class GatewaySettings:
     """A stream that is held says that it lives this often: well within the idle times of proxies."""
     table_poll_s: float = 0.5
     """How often the files of the routing table and of the key are looked at."""
+    worker_silence_s: float = 15.0
+    """Of several processes, one that gives no sign of life for so long hangs: it is ended, and replaced. Longer than
+    what a busy machine may keep a healthy one from its turn, as its answers break off."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)
 
     def body_limit(self, context_tokens: int) -> int:
         """Bytes of a body while the longest context of what is served has so many tokens."""
         return min(self.max_body_bytes, self.body_bytes + self.body_bytes_per_token * context_tokens)
+
+    def of_each(self, processes: int) -> "GatewaySettings":
+        """Return the settings of each of so many processes that are one gateway: its part of what they cannot count
+        together (`control.gateway.counts`), rounded up."""
+        slab_mib = self.preprocessor_slab_mib and max(_LEAST_SLAB_MIB, -(-self.preprocessor_slab_mib // processes))
+        connections = -(-self.max_connections // processes)
+        return replace(self, max_connections=connections, preprocessor_slab_mib=slab_mib)
 
     @property
     def http(self) -> HttpLimits:

@@ -160,7 +160,8 @@ def test_wrong_values_are_refused_by_name() -> None:
     wrong: dict[str, Any] = {
         "image__digest": "latest", "database__existingSecret": "", "nodeCidrs": [], "api__replicas": 1,
         "api__hostname": "https://medley.example.com", "gateway__replicas": 0, "reconcile__address": "",
-        "ingress__tlsSecret": "", "watch__schedule": "hourly", "gatway": {}, "reconcile__reachS": 1,
+        "gateway__workers": 0, "ingress__tlsSecret": "", "watch__schedule": "hourly", "gatway": {},
+        "reconcile__reachS": 1,
     }  # fmt: skip
     answers = helm(*(changed(**{path: value}) for path, value in wrong.items()))
     for path, made in zip(wrong, answers, strict=True):
@@ -174,7 +175,7 @@ OTHER: dict[str, Any] = {
     "nodeCidrs": ["10.98.0.0/16"], "api__replicas": 3, "api__hostname": "other.example.com",
     "api__proxies": "10.97.0.0/16", "api__serviceAccountAnnotations": {"a": "b"},
     "gateway__replicas": 4, "gateway__maxReplicas": 9, "gateway__hostname": "else.example.com",
-    "reconcile__address": "10.1.2.3",
+    "gateway__workers": 3, "reconcile__address": "10.1.2.3",
     "reconcile__reachS": 240, "reconcile__service__type": "NodePort", "reconcile__service__annotations": {"c": "d"},
     "reconcile__serviceAccountAnnotations": {"e": "f"}, "reconcile__state__storageClass": "fast",
     "reconcile__state__size": "31Gi", "shared__existingClaim": "mine", "shared__storageClass": "nfs",

@@ -4,20 +4,22 @@ import asyncio
 
 from agents.messages.component_work import Made
 from agents.messages.to_gateway import Failed
+from control.gateway.counts import Counted, Counts
 
 
 class PieceBudget:
-    """Bytes of all answers together. Each may hold as much as is free, so that one whose client reads nothing leaves
-    room for others."""
+    """Bytes of all answers of the gateway together. Each may hold as much as is free, so that one whose client reads
+    nothing leaves room for others."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._free = most_bytes
+    def __init__(self, most_bytes: int, counts: Counts) -> None:
+        self._most = most_bytes
+        self._counts = counts
 
     def has_room(self, held: int, more: int) -> bool:
-        return held + more <= self._free - more
+        return held + more <= self._most - self._counts.total(Counted.PIECE_BYTES) - more
 
     def take(self, count: int) -> None:
-        self._free -= count
+        self._counts.add(Counted.PIECE_BYTES, count)
 
 
 class ComingPieces:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from agents.messages.component_work import Made
 from control.gateway.api_error import ApiError, over_capacity, unavailable
+from control.gateway.counts import Counted, Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.gate import Gate
 from control.gateway.generation import HttpExchange
@@ -57,11 +58,12 @@ class MadeAnswers:
         apps: Apps,
         settings: GatewaySettings,
         metrics: GatewayMetrics,
+        counts: Counts,
     ) -> None:
         self._dispatcher, self._gate, self._accounts, self._apps = dispatcher, gate, accounts, apps
         self._settings, self._metrics = settings, metrics
+        self._counts = counts
         self._loop = asyncio.get_running_loop()
-        self._open = 0
 
     async def speak(self, params: MadeParams, exchange: HttpExchange, shape: SpeechFormat, *, as_events: bool) -> None:
         """Send sound as it is made. Raises ApiError as long as nothing has been sent."""
@@ -152,8 +154,9 @@ class MadeAnswers:
         units = [{unit: each} for each in expected]
         entries = await self._accounts.open_made(model, units, exchange.key, is_retry=exchange.is_retry)
         try:
-            if self._open + len(calls) > self._settings.max_open_calls:
-                raise over_capacity(f"{self._open} answers are being made", 1.0)
+            being_made = self._counts.total(Counted.OPEN_MADE)
+            if being_made + len(calls) > self._settings.max_open_calls:
+                raise over_capacity(f"{being_made} answers are being made", 1.0)
             charges = model.charges(0, 0, exchange.account, {unit: sum(expected)})
             self._gate.enter_at_once(model, charges, granted_priority(params.service_tier, exchange.ceiling))
         except ApiError:
@@ -178,7 +181,7 @@ class MadeAnswers:
         timeout.reschedule(self._loop.time())
 
     def _count_open(self, more: int) -> None:
-        self._open += more
+        self._counts.add(Counted.OPEN_MADE, more)
         self._metrics.open_calls.inc(more)
 
 

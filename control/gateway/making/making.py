@@ -40,16 +40,16 @@ class Making:
         lost: Callable[[MakingCall, InstanceLink, str, str], None],
         used: Callable[[InstanceLink], None],
         freed: Callable[[InstanceLink], None],
-        most_bytes: int,
+        budget: PieceBudget,
     ) -> None:
         """`ids`: of attempts. `wait_s`: how long an answer may wait for a member. `lost`: told answer, link, cause and
         reason when it has to go on elsewhere; it may end it. `used`, `freed`: told who was sent an answer to make, and
-        who has one less. `most_bytes`: of pieces that clients have not taken, of all answers."""
+        who has one less. `budget`: of pieces that clients have not taken."""
         self._ids, self._wait_s, self._model_of, self._link_of = ids, wait_s, model_of, link_of
         self._lost, self._used, self._freed = lost, used, freed
         self._loop = asyncio.get_running_loop()
         self._coming: dict[InstanceLink, dict[int, ComingPieces]] = {}
-        self._budget = PieceBudget(most_bytes)
+        self._budget = budget
         self._waiting: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from control.gateway.api_error import ApiError, over_capacity
+from control.gateway.counts import Counted, Counts
 from control.gateway.event_stream import EVENT_HEADERS
 from control.gateway.generation import HttpExchange
 from control.gateway.http import JSON, Scope, answer, header
@@ -34,12 +35,17 @@ class RunAnswers:
     """Serves requests; one object for all of them."""
 
     def __init__(
-        self, relay: "RunRelay | None", accounts: RequestAccounts, settings: GatewaySettings, metrics: GatewayMetrics
+        self,
+        relay: "RunRelay | None",
+        accounts: RequestAccounts,
+        settings: GatewaySettings,
+        metrics: GatewayMetrics,
+        counts: Counts,
     ) -> None:
         """`relay`: None where this gateway knows no API."""
         self._relay, self._accounts, self._settings, self._metrics = relay, accounts, settings, metrics
+        self._counts = counts
         self._loop = asyncio.get_running_loop()
-        self._open = 0
 
     async def start(self, body: RunBody, path: RunPath, exchange: HttpExchange, scope: Scope) -> None:
         """Start a run, and answer when it has ended, or with its events as they come. Raises ApiError."""
@@ -141,15 +147,18 @@ class RunAnswers:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        if self._open >= self._settings.max_open_runs:
-            raise over_capacity(f"{self._open} runs are being waited for", 1.0)
-        self._open += 1
-        self._metrics.open_runs.set(self._open)
+        waited_for = self._counts.total(Counted.OPEN_RUNS)
+        if waited_for >= self._settings.max_open_runs:
+            raise over_capacity(f"{waited_for} runs are being waited for", 1.0)
+        self._count_open(1)
         try:
             yield
         finally:
-            self._open -= 1
-            self._metrics.open_runs.set(self._open)
+            self._count_open(-1)
+
+    def _count_open(self, more: int) -> None:
+        self._counts.add(Counted.OPEN_RUNS, more)
+        self._metrics.open_runs.inc(more)
 
     async def _watch(self, exchange: HttpExchange) -> None:
         """End the exchange when the client leaves."""

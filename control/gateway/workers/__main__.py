@@ -1,5 +1,5 @@
-"""`python -m control.gateway.workers FD`: one worker, started by `control.gateway.workers.supervisor`. FD is its end of
-a socket pair."""
+"""`python -m control.gateway.workers FD COUNTS`: one worker, started by `control.gateway.workers.supervisor`. FD is its
+end of a socket pair, COUNTS the file that all workers count in."""
 
 import os
 import socket
@@ -14,10 +14,11 @@ from control.tls_files import TlsFilesError
 
 
 def main() -> None:
-    descriptor = int(sys.argv[1])
-    os.set_inheritable(descriptor, False)  # else what a worker starts would hold it open when the worker is gone
+    descriptor, counts = map(int, sys.argv[1:])
+    for each in (descriptor, counts):  # else what a worker starts would hold them open when the worker is gone
+        os.set_inheritable(each, False)
     try:
-        run_loop(work(socket.socket(fileno=descriptor)))
+        run_loop(work(socket.socket(fileno=descriptor), counts))
     except PipeClosedError:
         sys.exit("gateway: the supervisor of this worker is gone")
     except (BadKeyError, PepperError, TlsFilesError, OSError) as error:

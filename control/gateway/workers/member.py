@@ -14,6 +14,8 @@ class Member:
         self.number = number
         self.pipe = pipe
         self.is_listening = False
+        self.silent_beats = 0
+        """Heartbeats since it sent something. The supervisor's own: while that is stopped, workers are not silent."""
         self.families: list[Family] = []
         """Its metrics, as it sent them last."""
         self.open: Counter[Holder] = Counter()

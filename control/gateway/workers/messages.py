@@ -51,6 +51,10 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag=True):
     ask: int
 
 
+class Ping(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Answer with a `Pong`."""
+
+
 class Whole(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The condition of all workers together."""
 
@@ -98,6 +102,10 @@ class State(msgspec.Struct, frozen=True, array_like=True, tag=True):
     readiness: Readiness
 
 
+class Pong(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """It lives."""
+
+
 class Booked(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Work that a worker has admitted, or given back: for all others, whose instances it waits for, too."""
 
@@ -111,5 +119,5 @@ class AskWhole(msgspec.Struct, frozen=True, array_like=True, tag=True):
     ask: int
 
 
-ToWorker = Serve | Permit | Refusal | Report | Whole | Booked
-ToSupervisor = Listening | Take | Settle | GiveBack | Booked | State | AskWhole
+ToWorker = Serve | Permit | Refusal | Report | Ping | Whole | Booked
+ToSupervisor = Listening | Take | Settle | GiveBack | Pong | Booked | State | AskWhole

@@ -15,9 +15,10 @@ import uvloop
 
 from agents.channels.keys import KeyPair
 from control.access.pepper import peppers_of
+from control.gateway.counts import Counts, shared_bytes
 from control.gateway.workers.exchange import Exchange
 from control.gateway.workers.member import Member
-from control.gateway.workers.messages import Serve, ToSupervisor
+from control.gateway.workers.messages import Ping, Serve, ToSupervisor
 from control.gateway.workers.pipe import Pipe, PipeClosedError
 from control.listener import reserved, url_of
 
@@ -29,6 +30,10 @@ _LAST_WORDS_S = 1.0
 _PAUSE_S, _MOST_PAUSE_S = 0.1, 10.0
 """Before a worker is started again; it doubles with each in a row that ends before `_STEADY_S`."""
 _STEADY_S = 30.0
+_BEATS = 10
+"""Heartbeats that a worker may let pass in the time in which it may be silent."""
+_START_S = 120.0
+"""Silence of a worker that takes no clients yet: to load code and vocabularies may hold up its loop."""
 
 
 class WorkerError(OSError):
@@ -41,8 +46,10 @@ def supervise(order: Serve, workers: int) -> None:
     KeyPair.load(Path(order.key))
     peppers_of(os.environ)
     with reserved(order.host, order.port) as port:
-        order = msgspec.structs.replace(order, port=port.getsockname()[1])
-        uvloop.run(_run(order, workers or len(os.sched_getaffinity(0)), url_of(port, is_tls=order.tls is not None)))
+        workers = workers or len(os.sched_getaffinity(0))
+        settings = order.settings.of_each(workers)
+        order = msgspec.structs.replace(order, port=port.getsockname()[1], settings=settings)
+        uvloop.run(_run(order, workers, url_of(port, is_tls=order.tls is not None)))
 
 
 async def _run(order: Serve, workers: int, url: str) -> None:
@@ -59,6 +66,9 @@ class _Supervisor:
         self._order = order
         self._workers = workers
         self._exchange = Exchange(workers)
+        self._counted_in = os.memfd_create("medley-gateway")
+        os.ftruncate(self._counted_in, shared_bytes(workers))
+        self._counts = Counts.shared(self._counted_in, 0)
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._ending = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -110,12 +120,13 @@ class _Supervisor:
     async def _lived(self, order: Serve) -> str:
         """Start a worker and take in what it sends until it is gone; return how it ended."""
         own, its = socket.socketpair()
-        command = (sys.executable, "-m", "control.gateway.workers", str(its.fileno()))
+        passed = its.fileno(), self._counted_in
+        command = (sys.executable, "-m", "control.gateway.workers", *map(str, passed))
         with its:
             try:
                 # A session of its own: Ctrl-C is for the supervisor, which has workers finish what they have.
                 process = await asyncio.create_subprocess_exec(
-                    *command, stdin=asyncio.subprocess.DEVNULL, pass_fds=(its.fileno(),), start_new_session=True
+                    *command, stdin=asyncio.subprocess.DEVNULL, pass_fds=passed, start_new_session=True
                 )
             except OSError as error:
                 own.close()
@@ -128,12 +139,15 @@ class _Supervisor:
         self._exchange.join(member)
         pipe.send(order)
         reader = asyncio.create_task(self._read(member, process))
+        watch = asyncio.create_task(self._watch(member, process))
         try:
             code = await process.wait()
             with suppress(TimeoutError):
                 await asyncio.wait_for(reader, _LAST_WORDS_S)
         finally:
+            watch.cancel()
             reader.cancel()
+            self._counts.clear(order.worker)
             del self._processes[order.worker]
             self._exchange.leave(member)
             await pipe.close()
@@ -142,7 +156,9 @@ class _Supervisor:
     async def _read(self, member: Member, process: asyncio.subprocess.Process) -> None:
         try:
             while True:
-                self._exchange.take_in(member, await member.pipe.receive())
+                message = await member.pipe.receive()
+                member.silent_beats = 0
+                self._exchange.take_in(member, message)
         except PipeClosedError:
             pass
         except Exception:  # it would wait for answers in vain
@@ -150,3 +166,19 @@ class _Supervisor:
             _log.exception("what worker %d sends is not understood, and it is ended; %s", member.number, about)
             with suppress(ProcessLookupError):
                 process.kill()
+
+    async def _watch(self, member: Member, process: asyncio.subprocess.Process) -> None:
+        """End a worker that hangs, in its code or as somebody has stopped it: it would keep its part of the connections
+        that come, and all that it holds."""
+        silence_s = self._order.settings.worker_silence_s
+        beat_s = silence_s / _BEATS
+        while True:
+            await asyncio.sleep(beat_s)
+            most_s = silence_s if member.is_listening else max(silence_s, _START_S)
+            if member.silent_beats * beat_s >= most_s:
+                _log.error("worker %d gives no sign of life for %g s, and is ended", member.number, most_s)
+                with suppress(ProcessLookupError):
+                    process.kill()  # which ends one that is stopped, too
+                return
+            member.silent_beats += 1
+            member.pipe.send(Ping())

@@ -18,6 +18,7 @@ from agents.channels.keys import KeyPair
 from agents.tracing.json_lines import log_json_lines
 from control.gateway.api_error import ApiError, unavailable
 from control.gateway.condition import OwnCondition
+from control.gateway.counts import Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.key_limits import KeyCharge, holders_of
 from control.gateway.process import BACKLOG, serve
@@ -29,6 +30,8 @@ from control.gateway.workers.messages import (
     GiveBack,
     Listening,
     Permit,
+    Ping,
+    Pong,
     Refusal,
     Report,
     Serve,
@@ -61,8 +64,9 @@ _ANSWER_S = 10.0
 Answer = TypeVar("Answer", Permit, Whole)
 
 
-async def work(end: socket.socket) -> None:
-    """Serve as the supervisor says at the other end, until SIGTERM. Raises OSError, BadKeyError, PepperError and
+async def work(end: socket.socket, counts: int) -> None:
+    """Serve as the supervisor says at the other end, until SIGTERM. `counts`: descriptor of what all workers count in.
+    Raises OSError, BadKeyError, PepperError and
     TlsFilesError."""
     pipe = await Pipe.over(end, DECODER)
     order = await pipe.receive()
@@ -70,7 +74,8 @@ async def work(end: socket.socket) -> None:
         raise TypeError(f"the first message is no {Serve.__name__}")
     log_json_lines(worker=order.worker)
     tls = tls_files(Path(order.tls[0]), Path(order.tls[1])) if order.tls else None
-    parts, key = SharedParts(pipe, order), Path(order.key)
+    parts, key = SharedParts(pipe, order, Counts.shared(counts, order.worker)), Path(order.key)
+    os.close(counts)  # it stays mapped
     try:
         await serve(parts, Path(order.table), key, KeyPair.load(key), order.settings, tls)
     finally:
@@ -80,7 +85,8 @@ async def work(end: socket.socket) -> None:
 class SharedParts:
     """`control.gateway.process.ProcessParts`, and the limits and the condition that it has."""
 
-    def __init__(self, pipe: Pipe[ToWorker], order: Serve) -> None:
+    def __init__(self, pipe: Pipe[ToWorker], order: Serve, counts: Counts) -> None:
+        self.counts = counts
         self._pipe = pipe
         self._order = order
         self._own: OwnCondition | None = None
@@ -207,7 +213,9 @@ class SharedParts:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _take_in(self, message: ToWorker) -> None:
-        if isinstance(message, Report):
+        if isinstance(message, Ping):
+            self._pipe.send(Pong())
+        elif isinstance(message, Report):
             self._send_state(message.ask)
         elif isinstance(message, Booked):
             if self._admission is not None:

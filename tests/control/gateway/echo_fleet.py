@@ -14,6 +14,7 @@ from agents.echo.scheduler import EchoScheduler, EchoSettings
 from agents.messages.to_scheduler import Sampling
 from bench.text_tables import WHOLE, member, text_model
 from control.gateway.call import Call, GenerationRequest
+from control.gateway.counts import Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
@@ -68,7 +69,7 @@ class EchoFleet:
 
     def dispatcher(self, **settings: float) -> Dispatcher:
         own = replace(GatewaySettings(channel=CHANNEL), **settings)
-        made = Dispatcher(self.keys, own, GatewayMetrics(), Preprocessor(()), lambda _: None)
+        made = Dispatcher(self.keys, own, GatewayMetrics(), Preprocessor(()), lambda _: None, Counts.of_one())
         self.dispatchers.append(made)
         return made
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 from agents.messages.component_work import Made
 from agents.messages.to_gateway import Failed, Failure
+from control.gateway.counts import Counts
 from control.gateway.making.coming_pieces import ComingPieces, PieceBudget
 
 
@@ -14,7 +15,7 @@ def piece(number: int) -> Made:
 
 def test_an_answer_that_nobody_reads_ends_and_leaves_room_for_others() -> None:
     async def scenario() -> None:
-        budget = PieceBudget(100)
+        budget = PieceBudget(100, Counts.of_one())
         unread, read = ComingPieces(budget), ComingPieces(budget)
         for number in range(10):
             unread.put(piece(number))
@@ -37,7 +38,7 @@ def test_an_answer_that_nobody_reads_ends_and_leaves_room_for_others() -> None:
 
 def test_what_is_left_is_given_back_and_failures_always_come() -> None:
     async def scenario() -> None:
-        budget = PieceBudget(40)
+        budget = PieceBudget(40, Counts.of_one())
         for _ in range(100):
             coming = ComingPieces(budget)
             coming.put(piece(0))

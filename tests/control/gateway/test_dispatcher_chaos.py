@@ -16,6 +16,7 @@ from agents.messages.to_scheduler import Sampling
 from bench.text_tables import DECODE, PREFILL, WHOLE, member, text_model
 from control.gateway.api_error import ApiError
 from control.gateway.call import Call, GenerationRequest
+from control.gateway.counts import Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
@@ -94,9 +95,8 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
     async def scenario() -> None:
         keys, metrics = KeyPair.generate(), GatewayMetrics()
         fleet = Fleet(keys, seed)
-        dispatcher = Dispatcher(
-            keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics, Preprocessor(()), lambda _: None
-        )
+        settings = GatewaySettings(channel=CHANNEL, max_resumptions=50)
+        dispatcher = Dispatcher(keys, settings, metrics, Preprocessor(()), lambda _: None, Counts.of_one())
         routed = text_model("m", [member("m", name, "z", leg) for name, leg in LEGS.items()])
         routed = replace(routed, policy=policy, objective=Slo(1000.0, 1000.0))
         served = PublishedModel(routed, "", 10_000, 0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from control.gateway.api_error import ApiError
 from control.gateway.body_budget import BodyBudget
+from control.gateway.counts import Counts
 from control.gateway.tokenizer_source import load_tokenizer
 from tests.control.gateway.world import API_KEY, MODEL, byte_tokenizer, world_of
 
@@ -18,7 +19,7 @@ MIB = 1 << 20
 
 
 def test_one_account_leaves_half_of_the_memory_for_bodies_to_others():
-    budget = BodyBudget(100 * MIB)
+    budget = BodyBudget(100 * MIB, Counts.of_one())
     flood = [budget.hold(("p", "flood")) for _ in range(10)]
     for hold in flood[:5]:
         hold.add(10 * MIB)
@@ -35,7 +36,7 @@ def test_one_account_leaves_half_of_the_memory_for_bodies_to_others():
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40), st.booleans()), max_size=60))
 def test_what_is_held_never_exceeds_the_memory_and_all_of_it_comes_back(steps):
-    budget, holds = BodyBudget(100), []
+    budget, holds = BodyBudget(100, Counts.of_one()), []
     for account, count, releases in steps:
         hold = budget.hold(("", account))
         try:

@@ -18,6 +18,7 @@ from control.gateway.api_error import ApiError
 from control.gateway.bodies import ChatBody, read_body
 from control.gateway.body_budget import BodyBudget
 from control.gateway.chat_request import chat_params
+from control.gateway.counts import Counts
 from control.gateway.media.intake import MediaIntake
 from control.gateway.media.reading import reading_of
 from control.gateway.model_entry import ModelEntry
@@ -173,7 +174,7 @@ def refusal(folder: Path, graph: str, *parts: Part) -> ApiError:
         models = {"m": ModelEntry(served, load_tokenizer(byte_tokenizer(folder)))}
         intake = MediaIntake(ImageLimits(), AudioLimits(), None)
         try:
-            await intake.read(chat_params(body), models, BodyBudget(1 << 20).hold(("", "")))
+            await intake.read(chat_params(body), models, BodyBudget(1 << 20, Counts.of_one()).hold(("", "")))
         finally:
             intake.close()
 

@@ -11,6 +11,7 @@ import pytest
 from agents.channels.keys import KeyPair
 from bench.text_tables import text_model
 from control.gateway import model_entry
+from control.gateway.counts import Counts
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.media.preprocessor import Preprocessor
 from control.gateway.metrics import GatewayMetrics
@@ -27,7 +28,8 @@ KEY = AccessKey("0123456789ab", "0" * 64, "default", None, None)
 def kept(path: Path, scenario: Callable[[TableKeeper], Awaitable[None]]) -> None:
     async def run() -> None:
         metrics = GatewayMetrics()
-        dispatcher = Dispatcher(KeyPair.generate(), GatewaySettings(), metrics, Preprocessor(()), lambda _: None)
+        keys, counts = KeyPair.generate(), Counts.of_one()
+        dispatcher = Dispatcher(keys, GatewaySettings(), metrics, Preprocessor(()), lambda _: None, counts)
         await scenario(TableKeeper(path, dispatcher, Apps(), metrics, lambda _: None))
 
     asyncio.run(run())

@@ -9,10 +9,22 @@ import msgspec
 import pytest
 
 from control.gateway.api_error import ApiError
+from control.gateway.counts import Counts
 from control.gateway.key_limits import KeyLimits, holders_of
 from control.gateway.published import AccessKey
 from control.gateway.settings import GatewaySettings
-from control.gateway.workers.messages import Booked, GiveBack, Permit, Refusal, Serve, Settle, Take, ToSupervisor
+from control.gateway.workers.messages import (
+    Booked,
+    GiveBack,
+    Permit,
+    Ping,
+    Pong,
+    Refusal,
+    Serve,
+    Settle,
+    Take,
+    ToSupervisor,
+)
 from control.gateway.workers.pipe import Pipe
 from control.gateway.workers.supervisor import DECODER as SUPERVISORS_DECODER
 from control.gateway.workers.worker import DECODER, SharedParts
@@ -25,7 +37,8 @@ ORDER = Serve(0, "127.0.0.1", 0, "table", "key", GatewaySettings(), None)
 async def ends() -> tuple[SharedParts, Pipe[ToSupervisor]]:
     """A worker's parts, and the supervisor's end."""
     one, other = socket.socketpair()
-    return SharedParts(await Pipe.over(one, DECODER), ORDER), await Pipe.over(other, SUPERVISORS_DECODER)
+    parts = SharedParts(await Pipe.over(one, DECODER), ORDER, Counts.of_one())
+    return parts, await Pipe.over(other, SUPERVISORS_DECODER)
 
 
 def test_an_order_arrives_as_it_was_sent():
@@ -111,6 +124,18 @@ def test_a_permit_for_a_client_that_has_left_is_given_back():
         returned = [await supervisor.receive() for _ in range(2)]
         holders = tuple(who for who, _ in holders_of(KEY))
         assert returned == [GiveBack(holders, 15.0)] * 2
+        await parts.close()
+        await supervisor.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_whose_loop_turns_gives_a_sign_of_life_when_it_is_asked():
+    async def scenario() -> None:
+        parts, supervisor = await ends()
+        for _ in range(3):
+            supervisor.send(Ping())
+            assert await supervisor.receive() == Pong()
         await parts.close()
         await supervisor.close()
 

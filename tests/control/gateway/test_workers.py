@@ -1,11 +1,11 @@
-"""A gateway of two workers, as its clients, its keys' holders and Prometheus meet it."""
+"""A gateway of two workers, as its clients, its keys' holders, its operator and Prometheus meet it."""
 
 import json
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import openai
 import psutil
 import pytest
 
+from control.gateway.published import Hold
 from tests.control.db.processes import wait_until
 from tests.control.gateway.test_failures import SLOW, echoed, first_text, rest_of, stream_of
 from tests.control.gateway.world import API_KEY, MODEL, World
@@ -26,13 +27,14 @@ MADE = f'medley_gateway_output_tokens_total{{model="{MODEL}"}}'
 
 
 @contextmanager
-def two_workers(folder: Path, **limits: int) -> Iterator[World]:
+def two_workers(folder: Path, *options: str, **limits: int) -> Iterator[World]:
+    """`limits`: of the key."""
     world = World(folder, key=limits)
     try:
         world.echo("e1", *SLOW)
         world.echo("e2", *SLOW)
         world.publish()
-        world.start_gateway("--workers", "2")
+        world.start_gateway("--workers", "2", *options)
         world.wait_ready()
         started = processes(world)
         yield world
@@ -71,14 +73,14 @@ def workers_asked(world: World) -> list[int]:
 
 
 def wait_restarted(world: World, workers: int) -> None:
-    """Until so many have been started again, and both take connections."""
+    """Until so many, or more, have been started again, and both take connections."""
 
     def is_so() -> bool:
         try:
             found = world.metrics()
         except httpx.TransportError:  # nobody listens
             return False
-        return found["medley_gateway_worker_restarts_total"] == workers and found["medley_gateway_workers"] == 2
+        return found["medley_gateway_worker_restarts_total"] >= workers and found["medley_gateway_workers"] == 2
 
     wait_until(is_so)
 
@@ -101,8 +103,13 @@ def test_a_keys_limits_hold_whichever_worker_its_requests_meet(tmp_path: Path):
             assert metrics["medley_gateway_workers"] == 2
 
 
-def test_requests_that_are_open_are_counted_over_both_and_those_of_a_worker_that_is_killed_no_more(tmp_path: Path):
-    with two_workers(tmp_path, concurrent_requests=4) as world:
+@pytest.mark.parametrize(
+    ("options", "limits"), [((), {"concurrent_requests": 4}), (("--max-open-calls", "4"), {})], ids=["key", "gateway"]
+)
+def test_requests_that_are_open_are_counted_over_both_and_those_of_a_worker_that_is_killed_no_more(
+    tmp_path: Path, options: tuple[str, ...], limits: dict[str, int]
+):
+    with two_workers(tmp_path, *options, **limits) as world:
         streams = [stream_of(world, "abcd", 15_000) for _ in range(4)]
         for stream in streams:
             first_text(stream)
@@ -142,6 +149,41 @@ def test_a_worker_that_is_killed_breaks_its_own_streams_and_another_takes_its_pl
         assert ask_often(world, 30) == {200: 30}
         world.wait_for(ANSWERED, 60 + whole)  # what the killed one had counted stays
         assert any(line["level"] == "error" and "worker" in line["message"] for line in lines_of(world))
+
+
+def test_workers_that_hang_are_replaced_and_what_they_held_is_given_back(tmp_path: Path):
+    options = ("--worker-silence-s", "5", "--max-open-calls", "4")
+    with two_workers(tmp_path, *options, concurrent_requests=4) as world:
+        streams = [stream_of(world, "abcd", 15_000) for _ in range(4)]
+        for stream in streams:
+            first_text(stream)
+        hung = processes(world)
+        for worker in hung:
+            worker.suspend()
+        for stream in streams:
+            with pytest.raises((openai.APIConnectionError, httpx.TransportError)):
+                rest_of(stream)
+        wait_restarted(world, 2)
+        assert not any(worker.is_running() for worker in hung)
+        assert ask_often(world, 4) == {200: 4}
+        processes(world)[0].suspend()  # the gateway ends all the same, with code 0
+
+
+def test_requests_are_held_as_many_as_a_model_at_zero_may_have_whichever_worker_they_meet(tmp_path: Path):
+    world = World(tmp_path, model={"hold": Hold(8, 240.0)})
+    try:
+        world.publish()
+        world.start_gateway("--workers", "2")
+        with ThreadPoolExecutor(40) as pool:
+            asked = [pool.submit(ask, world) for _ in range(40)]
+            refused = [each.result() for _, each in zip(range(32), as_completed(asked), strict=False)]
+            assert refused == [429] * 32
+            world.wait_for(f'medley_gateway_held_calls{{model="{MODEL}"}}', 8)
+            world.echo("e1")
+            world.publish()
+            assert Counter(each.result() for each in asked) == {200: 8, 429: 32}
+    finally:
+        world.stop()
 
 
 def test_answers_under_way_are_finished_by_all_workers_before_the_gateway_ends(tmp_path: Path):
