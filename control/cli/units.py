@@ -29,7 +29,7 @@ def list_(plan: PlanArgument, output: OutputOption = Output.TABLE, database_url:
     right = ("count", "time", "KV cache", "$/h")
     shown = table("unit", "members", "node", "zone", *right, right=right)
     for each in units:
-        names = "\n".join(f"{m['model']} {m['requests_per_s']:.3g}/s" for m in each["members"])
+        names = "\n".join(f"{m['model']} {m['requests_per_s']:.3g}/s{_paid(m)}" for m in each["members"])
         shares = (f"{each['used'].get(name, 0.0):.0%}" for name in right[1:3])
         zone = each["zone"] or "any"
         shown.add_row(
@@ -62,13 +62,20 @@ def show(
     each = units[named[0]] | {"alone": capacity.points[0].units_per_s, "limits": capacity.limits}
     if emitted(each, output):
         return
-    right = ("requests/s", "alone", "GPUs")
+    right = ("requests/s", "alone", "GPUs", "$/h")
     title = f"Unit {each['template_id'][:12]} on {' + '.join(each['nodes'])}, KV cache {each['kv_gib']:.1f} GiB"
     shown = table("member", *right, right=right, title=title)
     for member in each["members"]:
         alone = next((v for k, v in each["alone"].items() if k.rpartition("/")[0] == member["model"]), 0.0)
-        shown.add_row(member["model"], f"{member['requests_per_s']:.3g}", f"{alone:.3g}", str(member["gpus"]))
+        rates = f"{member['requests_per_s']:.3g}", f"{alone:.3g}"
+        shown.add_row(member["model"], *rates, str(member["gpus"]), _paid(member).strip(" $"))
     console().print(shown)
+
+
+def _paid(member: dict[str, Any]) -> str:
+    """Words for what a member pays of the rent; none where the plan does not say."""
+    usd = member["usd_per_hour"]
+    return "" if usd is None else f" ${usd:,.2f}"
 
 
 def _document(opened: "PlanningSession", version: str, instance: "PlannedInstance") -> dict[str, Any] | None:

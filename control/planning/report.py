@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from msgspec import UnsetType
+
 from templates_lib.values.plan import Plan, PlannedInstance
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.step_time_basis import StepTimeBasis
@@ -90,11 +92,15 @@ def units_wanted(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
 
 
 def usd_per_hour_by_model(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
-    """Rent and disks of each model's instances plus the traffic of its routes, largest first."""
+    """Rent and disks of each model's instances, and what it pays of units that it shares, plus the traffic of its
+    routes, largest first."""
     app_of = {r.id: r.app for r in snapshot.routes}
     cost: dict[str, float] = {}
     for instance in plan.instances:
-        cost[instance.model] = cost.get(instance.model, 0.0) + instance.usd_per_hour
+        members = instance.usd_per_hour_by_member
+        paid = {instance.model: instance.usd_per_hour} if isinstance(members, UnsetType) else members
+        for model, usd in paid.items():
+            cost[model] = cost.get(model, 0.0) + usd
     for flow in plan.flows:
         if flow.traffic_usd_per_hour:
             app = app_of[flow.route]

@@ -11,6 +11,7 @@ from control.explain.certificate import Certificate, certificates, corrections, 
 from control.offers.reached import no_way
 from control.planning.cost_models import how_to_measure
 from control.planning.graph_sources import uncertified
+from control.planning.member_rents import with_member_rents
 from control.planning.promise import Attainment, AttainmentOf, Promise, promised
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
@@ -113,7 +114,7 @@ class PlanningSession:
         if payback is not None:
             still = guard(snapshot, library, plan, timed, payback)
             plan = still if attain is None or _keeps(attain, still, snapshot, promise) else plan
-        plan, certified = templates.placed(plan)
+        plan, certified = templates.placed(with_member_rents(plan, snapshot, library))
         plan = replace(plan, attainment=dict(promise.attainment if attain is None else attain(plan, snapshot)))
         # Without waiting is the rule, and docs/plans.md says it.
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
@@ -123,6 +124,7 @@ class PlanningSession:
         plan = replace(plan, reasons=why, step_times=bases)
         self.plans.save(recording.name, plan, snapshot)
         others, broken = self._compare(plan, snapshot, library, attain, timed) if baselines else ({}, {})
+        others = {name: with_member_rents(each, snapshot, library) for name, each in others.items()}
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from msgspec import UnsetType
+
 from templates_lib.sources.placement_checks import PlacementError
 from templates_lib.sources.placement_kinds import unit_of
 from templates_lib.values.gpu import GIB
@@ -20,6 +22,8 @@ class SharedMember:
     """Of one unit, that the plan counts on at most; 0: it is there, and none are planned."""
     gpus: int
     """GPUs that it is split over."""
+    usd_per_hour: float | None = None
+    """What it pays of the rent of all `count` units; None: the plan is older than the split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,12 @@ def shared_unit(instance: PlannedInstance) -> SharedUnit | None:
         return None
     if not unit.pool_bytes:
         return None
-    rates = instance.units_per_s
+    rates, rents = instance.units_per_s, instance.usd_per_hour_by_member
+    usd = {} if isinstance(rents, UnsetType) else rents
     members = (
-        SharedMember(e.component, rates.get(f"{e.component}/{Phase.AGGREGATED.value}", 0.0), nodes.tp)
+        SharedMember(
+            e.component, rates.get(f"{e.component}/{Phase.AGGREGATED.value}", 0.0), nodes.tp, usd.get(e.component)
+        )
         for e in unit.executors
         for _, _, nodes, _ in e.placed()
     )

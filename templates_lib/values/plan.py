@@ -4,6 +4,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from msgspec import UNSET, UnsetType
+
 from templates_lib.values.engine_set import UNKNOWN
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Placement
@@ -36,6 +38,9 @@ class PlannedInstance:
     """Disk of each node, as it is charged; 0: none is."""
     engines: str = UNKNOWN
     """Engines that its nodes have (`engine_set`): they say how long it takes to start, and how large its disks are."""
+    usd_per_hour_by_member: dict[str, float] | UnsetType = UNSET
+    """Model → what it pays of `usd_per_hour`, which all of them together do. Unset: nobody shares its nodes, and the
+    plan's hash is what it was before some did."""
 
     def with_template(self, template: ServingTemplate) -> "PlannedInstance":
         """The same with what `template` runs: what a plan that leaves the planner carries."""

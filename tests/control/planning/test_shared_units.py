@@ -25,7 +25,7 @@ from control.diff.target import targets
 from control.fleet_file.problem import SpecError
 from control.hub.gang import UnplaceableError, gang_of, placed_gang
 from control.planning.recording import decode, encode
-from control.planning.report import PlanReport
+from control.planning.report import PlanReport, usd_per_hour_by_model
 from control.planning.session import PlanningSession
 from control.planning.shared_unit import shared_unit, used
 from control.planning.templates import Templates, UnservableError, stored_template
@@ -128,6 +128,14 @@ def test_models_of_little_demand_share_a_node_and_the_plan_says_all_of_it(
     rates = {each["model"]: each["requests_per_s"] for each in row["unit"]["members"]}
     assert all(rates[name] >= rate for name, rate in (("one", 0.05), ("two", 0.4)))
     assert row["model"] == "one+two"
+    rents = {each["model"]: each["usd_per_hour"] for each in row["unit"]["members"]}
+    own = usd_per_hour_by_model(dedicated, alone.snapshot)
+    assert sum(rents.values()) == row["usd_per_hour"]
+    assert 0 < rents["one"] < rents["two"] <= own["two"] * (1 + 1e-9)
+    assert rents["one"] <= own["one"] * (1 + 1e-9)
+    by_model = usd_per_hour_by_model(plan, report.snapshot)
+    assert by_model.keys() == {"one", "two", "large"}
+    assert sum(by_model.values()) == pytest.approx(plan.usd_per_hour)
     capacity = stored_template(PostgresLibraries(module_database), row["template_id"]).capacity
     assert capacity.limits == templates.library.limits[row["template_id"]]
     assert 0 < max(used(capacity, row["units_per_s"]).values()) <= 1 + 1e-9
@@ -287,6 +295,7 @@ def test_commands_show_units_and_what_they_save(
     assert set(listed["used"]) == {"time", "KV cache"}
     shown = json.loads(ran("units", "show", report.plan.id[:12], instance.template_id[:6], "-o", "json"))
     assert [each["model"] for each in shown["members"]] == ["one", "two"]
+    assert sum(each["usd_per_hour"] for each in listed["members"]) == listed["usd_per_hour"]
     assert all(shown["alone"][f"{each['model']}/aggregated"] >= each["requests_per_s"] for each in shown["members"])
     for text in (ran("units", "list", report.plan.id), ran("units", "show", report.plan.id, instance.template_id)):
         assert all(name in text for name in ("one", "two"))
