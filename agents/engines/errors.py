@@ -20,6 +20,17 @@ class OutOfMemoryError(EngineError):
     """Weights and KV cache do not fit the device: load fewer layers, fewer KV blocks, or elsewhere."""
 
 
+_NO_MEMORY = ("out of memory", "allocate memory", "not enough memory")
+"""Words of torch, whose allocators raise no error of their own on processors."""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell whether an allocation has failed."""
+    if isinstance(error, RuntimeError):
+        return any(words in str(error) for words in _NO_MEMORY)
+    return isinstance(error, OutOfMemoryError | MemoryError)
+
+
 class UnknownRequestError(EngineError, BlobGoneError):
     """The engine holds no KV cache of this request: it was never admitted here, or is freed."""
 

@@ -5,7 +5,6 @@ import argparse
 import json
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -77,16 +76,15 @@ def _main() -> None:
         end_with_parent()
         if os.getppid() != arguments.owner:  # it was gone before
             return
-    ended = threading.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: ended.set())
     try:
         owner = _owner(msgspec.json.decode(arguments.pool.read_bytes(), type=Pool), arguments.socket)
     except _EXPECTED as error:
         raise SystemExit(f"kv_pool: {error}") from None
-    owner.start()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: owner.stop())
     print(json.dumps({"socket": str(arguments.socket), "pid": os.getpid()}), flush=True)
-    ended.wait()
+    # Not on a thread: a fault in it ends the process, and all members know.
+    owner.serve()
     owner.close()
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from agents.engines.errors import EngineError
+from agents.kv_pool.address import address
 from agents.kv_pool.messages import PACKET_BYTES, Asked, encode
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -57,7 +58,8 @@ def connected(path: Path, timeout_s: float | None = None) -> Iterator[socket.soc
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(timeout_s)
         try:
-            connection.connect(str(path))
+            with address(path) as name:
+                connection.connect(name)
         except OSError as error:
             raise PoolLostError(f"{path}: nobody has a KV cache pool there: {error}") from error
         yield connection

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from agents.kv_pool.address import address
 from agents.kv_pool.block_ledger import BlockLedger
 from agents.kv_pool.member_shape import MemberShape
 from agents.kv_pool.messages import (
@@ -65,8 +66,8 @@ class _Peer:
 
 
 class PoolOwner:
-    """Use: `start`, and `close` when the engines are gone. `lock` is held while the ledger changes: who changes quotas
-    holds it, too."""
+    """Use: `serve`, or `start` to have a thread do so, and `close` when the engines are gone. `lock` is held while the
+    ledger changes: who changes quotas holds it, too."""
 
     def __init__(
         self,
@@ -91,7 +92,8 @@ class PoolOwner:
             raise
         self._path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(str(path))
+        with address(path) as name:
+            self._listener.bind(name)
         self._listener.listen()
         self._listener.setblocking(False)
         self._wake, self._woken = os.pipe()
@@ -101,15 +103,20 @@ class PoolOwner:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake, selectors.EVENT_READ, None)
-        self._thread = threading.Thread(target=self._serve, name="kv-pool", daemon=True)
+        self._thread = threading.Thread(target=self.serve, name="kv-pool", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def stop(self) -> None:
+        """Have `serve` return. Signal handlers may call it."""
+        os.write(self._woken, b"x")
+
     def close(self) -> None:
         """End the connections; engines that still run keep the memory."""
-        os.write(self._woken, b"x")
-        self._thread.join()
+        if self._thread.is_alive():
+            self.stop()
+            self._thread.join()
         self._selector.close()
         for peer in self._all:
             peer.socket.close()
@@ -119,7 +126,8 @@ class PoolOwner:
         for descriptor in (self._wake, self._woken, self._memory):
             os.close(descriptor)
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
+        """Return once `stop` was called."""
         while True:
             for key, _ in self._selector.select(None if self._unit is None else _BEAT_S):
                 if key.data is None:
@@ -134,7 +142,7 @@ class PoolOwner:
         for member in members:
             peer = self._peers[TakeTurns, member]
             try:
-                peer.socket.send(encode(Go()))
+                self._say(peer, Go())
             except OSError:
                 self._part(peer)  # its process is dead, and its turn is over
 
@@ -181,7 +189,12 @@ class PoolOwner:
         with self.lock:
             answer = self._answer(peer.first, asked)
         if answer is not None:
-            peer.socket.send(encode(answer))
+            self._say(peer, answer)
+
+    @staticmethod
+    def _say(peer: _Peer, answer: Go | Taken | Quota | Watched) -> None:
+        """Raises OSError, for a peer that reads no answers, too: nobody waits until it does."""
+        peer.socket.send(encode(answer), socket.MSG_DONTWAIT)
 
     def _welcome(self, peer: _Peer, first: Join | TakeTurns | Watch) -> None:
         who = type(first), first.member
@@ -197,7 +210,7 @@ class PoolOwner:
             with self.lock:
                 quota = unit.renew(first.member, unit.grants.promised[first.member], 0)
             watched = Watched(shape.block_tokens(self._size.block_bytes), shape.units, unit.most(first.member), quota)
-            peer.socket.send(encode(watched))
+            self._say(peer, watched)
 
     def _answer(self, first: Join | TakeTurns | Watch | None, asked: Asked) -> Taken | Quota | None:
         """Raises ValueError for what is not asked by who said that first."""
@@ -215,7 +228,7 @@ class PoolOwner:
                 self._unit.ask(member, JobPhase.PREFILL if prompts else JobPhase.DECODE, time.monotonic())
                 return None
             case TakeTurns(member), Over() if self._unit is not None:
-                self._unit.end(member)
+                self._unit.end(member, time.monotonic())
                 return None
             case Watch(member), Needs(counted, wanted) if self._unit is not None:
                 return Quota(self._unit.renew(member, counted, wanted))
@@ -233,7 +246,7 @@ class PoolOwner:
             return
         with self.lock:
             if isinstance(peer.first, TakeTurns):
-                self._unit.end(peer.first.member)
+                self._unit.drop(peer.first.member)
             else:
                 self._unit.leave(peer.first.member)
 

@@ -18,6 +18,8 @@ from types import MappingProxyType
 
 MOST = 4
 """Restarts within a window: what dies more often takes its instance with it."""
+MOST_OF_MEMBERS = 3
+"""The same of those who share a KV cache: each death holds the others up for a moment."""
 WINDOW_S = 300.0
 _FIRST_S, _FACTOR = 0.5, 2.0
 """Pause before the first restart, and how many times longer each further one waits."""
@@ -79,12 +81,13 @@ _STEPS = {S.IDLE: Step.START, S.RUNNING: Step.FOLLOW, S.BROKEN: Step.END, S.FAIL
 class ExecutorLife:
     """Times are monotonic seconds of the caller's."""
 
-    def __init__(self, restarts: bool) -> None:
-        """`restarts`: others of its unit go on without it; else its first death is its last."""
+    def __init__(self, restarts: bool, most: int = MOST) -> None:
+        """`restarts`: others of its unit go on without it, `most` times within a window; else its first death is its
+        last."""
         self.state = LifeState.IDLE
         self.due_s = 0.0
         """From when on it may run (again)."""
-        self.restarts = restarts
+        self.restarts, self._most = restarts, most
         self._died_s: deque[float] = deque()
 
     @property
@@ -113,7 +116,7 @@ class ExecutorLife:
             self._died_s.popleft()
         self._died_s.append(now_s)
         self.due_s = now_s + _FIRST_S * _FACTOR ** (self.deaths - 1)
-        goes_on = self.restarts and self.deaths <= MOST
+        goes_on = self.restarts and self.deaths <= self._most
         self._take(LifeEvent.DIED if goes_on else LifeEvent.DIED_ONCE_TOO_OFTEN)
 
     def _take(self, event: LifeEvent) -> None:

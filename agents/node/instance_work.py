@@ -10,7 +10,7 @@ from pathlib import Path
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport
 from agents.messages.to_node import Pool, Run, Work
-from agents.node.executor_life import WINDOW_S, ExecutorLife, LifeState, Step
+from agents.node.executor_life import MOST, MOST_OF_MEMBERS, WINDOW_S, ExecutorLife, LifeState, Step
 from agents.node.executor_work import ExecutorWork
 from agents.node.metrics import NodeFigures
 from agents.node.pool_work import PoolWork
@@ -65,7 +65,9 @@ class InstanceWork:
             await self._start_pool(work.pool)
         if self._failure:
             return
-        await asyncio.gather(*(self._follow(run, work.drain) for run in work.runs))
+        # A member has no KV cache but the pool's, which is told once the files of all members are known.
+        runs = [run for run in work.runs if run.member is None or self._pool is not None]
+        await asyncio.gather(*(self._follow(run, work.drain) for run in runs))
 
     async def stop(self) -> None:
         for timer in self._timers.values():
@@ -85,7 +87,8 @@ class InstanceWork:
         return NodeReport(self.instance, reports, self._failure[:MOST_LETTERS])
 
     async def _follow(self, run: Run, drain: bool) -> None:
-        life = self._lives.setdefault(run.executor, ExecutorLife(run.restarts))
+        most = MOST if run.member is None else MOST_OF_MEMBERS
+        life = self._lives.setdefault(run.executor, ExecutorLife(run.restarts, most))
         running = self._executors.get(run.executor)
         if running is not None and running.is_outdated(run):
             life.outdated()

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+import secrets
+import shutil
 import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -25,19 +25,19 @@ class PoolWork:
     def __init__(self, settings: NodeSettings, died: Callable[[str], None]) -> None:
         self._settings, self._died = settings, died
         self._child: Child | None = None
-        # Not in the node's home, whose path may be longer than a socket's can be. No other user can enter it.
-        self._folder = tempfile.TemporaryDirectory(prefix="medley-pool-")
-        self.socket = Path(self._folder.name) / "socket"
+        self._folder = settings.home / f"pool-{secrets.token_hex(4)}"
+        self.socket = self._folder / "socket"
 
     async def start(self, pool: Pool) -> None:
         """Return once it serves, or has died, or is ended since it does not come to serve."""
         if self._settings.device != "cpu":
             self._died("models share a KV cache on processors only so far, and this node computes on GPUs")
             return
-        told = Path(self._folder.name) / "pool.json"
-        told.write_bytes(msgspec.json.encode(pool))
+        told = self._folder / "pool.json"
         command = (sys.executable, "-m", "agents.kv_pool", "--pool", str(told), "--socket", str(self.socket))
         try:
+            self._folder.mkdir(mode=0o700)  # no other user can enter it
+            told.write_bytes(msgspec.json.encode(pool))
             self._child = await Child.start("kv_pool", (*command, "--owner", str(os.getpid())), self._died)
         except OSError as error:
             self._died(str(error))
@@ -51,4 +51,4 @@ class PoolWork:
     async def stop(self) -> None:
         if self._child is not None:
             await self._child.stop(self._settings.grace_s)
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -340,8 +340,9 @@ class SchedulerCore:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
         output = len(request.generated) if request.leg is Leg.PREFILL else limit - 1
         most_blocks = self._runs.blocks(len(request.prompt) + output)
-        if not self._runs.groups.could_ever_fit(most_blocks):
-            yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
+        if most_blocks > (longest := self._runs.groups.longest_blocks):
+            need = f"prompt and output need {most_blocks} KV blocks of {self._layout.block_tokens} tokens on one node"
+            yield Failure.TOO_LONG, f"{need}, and no request can ever have more than {longest}"
         if not self.status.room:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
 

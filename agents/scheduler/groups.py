@@ -131,8 +131,10 @@ class Groups:
         before = self._lane_tokens[lane][stage][node]
         return not prompts or (prompts < limits.batch_cap and joins(tokens, before, limits.chunk_tokens))
 
-    def could_ever_fit(self, most_blocks: int) -> bool:
-        return all(any(self._fits(node, most_blocks) for node in stage) for stage in self._layout.stages)
+    @property
+    def longest_blocks(self) -> int:
+        """Blocks of the longest request that could ever be served."""
+        return min(max(node.kv_blocks for node in stage) for stage in self._layout.stages)
 
     def join(self, group: int, nodes: tuple[int, ...]) -> None:
         self._count(group, nodes, 1)

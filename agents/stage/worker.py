@@ -4,7 +4,9 @@ import asyncio
 import logging
 import os
 import threading
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -16,13 +18,14 @@ from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.edges.mesh import MeshPlace, connect_mesh
 from agents.edges.settings import EdgeSettings
-from agents.engines.errors import EngineError
+from agents.engines.errors import EngineError, is_out_of_memory
 from agents.engines.guarded_engine import GuardedEngine
 from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.hand_off.kv_exchange import KvExchange
 from agents.hand_off.settings import HandOffSettings
 from agents.kv_pool.turns import Turns
+from agents.messages.to_hub import OUT_OF_MEMORY
 from agents.messages.to_stage import (
     CloseKvLink,
     Connect,
@@ -54,7 +57,8 @@ class WorkerSettings:
     interface: str
     """This node's address on the private network: edges are bound to it."""
     peer_timeout_s: float
-    """A neighbour that is silent for as long in a step has failed: longer than the longest step."""
+    """A neighbour that is silent for as long in a step has failed, and so has an engine whose turn lasts longer: more
+    than the longest step."""
     worker: int = 0
     """Which of its node's workers it is."""
     pace: float = 1.0
@@ -90,6 +94,8 @@ class StageWorker:
         # keeps the store, so that the scheduler need not.
         self._rendezvous = None if settings.worker else Rendezvous(settings.interface)
         self._busy_s = 0.0
+        self._turn_since_s: float | None = None
+        """Since when it is this engine's turn; None: it is not."""
         held = engine.facts.held
         self._spans = RunSpans(spans_of("medley-stage"), f"layers {held.first_layer} to {held.end - 1}")
         self._beat: asyncio.TimerHandle | None = None
@@ -157,6 +163,10 @@ class StageWorker:
     def _on_beat(self) -> None:
         self._beat = self._loop.call_later(self._settings.channel.heartbeat_s, self._on_beat)
         self._send(StageBusy(self._busy_s))
+        since_s, longest_s = self._turn_since_s, self._settings.peer_timeout_s
+        if since_s is not None and time.monotonic() - since_s > longest_s:
+            # Nothing can end the step but the end of the process; its node starts another one.
+            self._give_up(f"the engine hangs: it has been in a step for more than {longest_s:g} s")
 
     def received(self, message: ToStage) -> None:
         if isinstance(message, Leave):
@@ -189,7 +199,8 @@ class StageWorker:
             self._give_up(str(error))
         except Exception as error:
             _log.exception("the stage failed")
-            self._give_up(f"{type(error).__name__}: {error}")
+            memory = f"{OUT_OF_MEMORY}: " if is_out_of_memory(error) else ""
+            self._give_up(f"{memory}{type(error).__name__}: {error}")
 
     def _do(self, order: Order, runner: StageRunner) -> None:
         if isinstance(order, StageStep):
@@ -215,10 +226,15 @@ class StageWorker:
                 runner.free(run, order.kept)
                 self._spans.end(run)
 
-    def _turn(self, step: StageStep) -> AbstractContextManager[None]:
+    @contextmanager
+    def _turn(self, step: StageStep) -> Iterator[None]:
         if self._turns is None:
-            return nullcontext()
-        return self._turns.turn(prompts=any(entry.tokens > 1 for entry in step.entries))
+            yield
+            return
+        with self._turns.turn(prompts=any(entry.tokens > 1 for entry in step.entries)):
+            self._turn_since_s = time.monotonic()
+            yield
+            self._turn_since_s = None
 
     def _reserve(self, order: ReserveRun) -> None:
         """Reserve blocks beside the engine's thread, which may be in a step."""

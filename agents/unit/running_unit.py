@@ -8,8 +8,11 @@ from agents.unit.promised_grants import PromisedGrants
 from policies.shared_units.block_quotas import initial_quotas
 from policies.shared_units.dispatch import AdaptiveBatches, JobPhase
 
-LONGEST_JOB_S = 60.0
-"""A job that takes longer is of an engine that hangs: the others go on without it."""
+PATIENCE_S, LONGEST_JOB_S = 5.0, 60.0
+"""The others wait at least, and at most, for so long for a job to end. Then they go on without it: its engine hangs, or
+is slower than ever, and computes beside them."""
+_LONGER = 3.0
+"""In between, they wait for so many times the longest job that the member has had."""
 
 
 @dataclass(slots=True)
@@ -40,8 +43,12 @@ class RunningUnit:
         self._least = [member.demand.least for member in members]
         self._asked = [_Asked() for _ in members]
         self._core = UnitCore(members, self._asked, pool, AdaptiveBatches(), now_s, self.grants)
-        self._jobs: dict[int, tuple[UnitJob, float]] = {}
-        """Member → its job that is under way, and since when."""
+        self._jobs: dict[int, UnitJob] = {}
+        """Member → its job, while it is its turn."""
+        self._began_s: dict[int, float] = {}
+        """Member → since when it has a job, its turn may be over."""
+        self._longest_s = [0.0] * len(members)
+        """The longest of the jobs that each has ended."""
 
     def most(self, member: int) -> int:
         """Return the blocks that a member can ever have."""
@@ -49,26 +56,38 @@ class RunningUnit:
 
     def ask(self, member: int, phase: JobPhase, now_s: float) -> None:
         """An engine waits to begin a job. Raises ValueError where it has one already."""
-        if member in self._jobs or self._asked[member].since_s:
+        if member in self._began_s or self._asked[member].since_s:
             raise ValueError(f"member {member} asks for a turn while it has one")
         self._asked[member].since_s[phase] = now_s
 
-    def end(self, member: int) -> None:
-        """A member's job is over, or its engine is gone; it need not have one."""
+    def end(self, member: int, now_s: float) -> None:
+        """A member's job is over."""
+        took_s = now_s - self._began_s.get(member, now_s)
+        self._longest_s[member] = max(self._longest_s[member], took_s)
+        self.drop(member)
+
+    def drop(self, member: int) -> None:
+        """A member's engine is gone; it need not have a job."""
         self._asked[member].since_s.clear()
-        job, _ = self._jobs.pop(member, (None, 0.0))
-        if job is not None:
-            self._core.end(job)
+        self._began_s.pop(member, None)
+        self._pass_on(member)
 
     def begin(self, now_s: float) -> Iterator[int]:
         """Yield the members whose jobs begin now, after what is due by the clock."""
-        for member in [m for m, (_, since_s) in self._jobs.items() if now_s - since_s > LONGEST_JOB_S]:
-            self.end(member)
+        for member, since_s in self._began_s.items():
+            if now_s - since_s > min(LONGEST_JOB_S, max(PATIENCE_S, _LONGER * self._longest_s[member])):
+                self._pass_on(member)
         self._core.adapt(now_s)
         while (job := self._core.next_job()) is not None:
             self._asked[job.member].since_s.clear()
-            self._jobs[job.member] = job, now_s
+            self._jobs[job.member], self._began_s[job.member] = job, now_s
             yield job.member
+
+    def _pass_on(self, member: int) -> None:
+        """It is not its turn any more, if it was."""
+        job = self._jobs.pop(member, None)
+        if job is not None:
+            self._core.end(job)
 
     def renew(self, member: int, counted: int, wanted: int) -> int:
         """A member's scheduler counts on so many blocks, and its requests wait for so many; return how many it may

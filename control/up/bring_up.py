@@ -32,6 +32,7 @@ from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.history import PastTransition
 from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
+from control.planning.shared_unit import shared_unit
 from control.planning.world import World, read_world
 from control.reconcile.fleet_planner import Solved
 from control.reconcile.live_planner import live_planner
@@ -202,6 +203,9 @@ def _summary(report: PlanReport) -> str:
 
 
 def _placement(planned: PlannedInstance) -> str:
+    if unit := shared_unit(planned):
+        nodes = "+".join(planned.nodes).partition(":")[0]
+        return f"  {planned.count} x {planned.model}: on one {nodes}, with {unit.kv_gib:.1f} GiB of KV cache together"
     parts = [
         f"{len(each.devices)} x {'+'.join(each.components)} on {'+'.join(planned.nodes).partition(':')[0]}"
         for each in gpu_executors(planned)

@@ -52,6 +52,8 @@ def initial_quotas(pool: int, demands: Sequence[BlockDemand]) -> tuple[int, ...]
     if lacking > 0:
         raise ValueError(f"a pool of {pool} blocks is {lacking} short of one longest request of each member")
     weights = [demand.requests_per_s * demand.blocks_per_request for demand in demands]
+    if not any(weights):  # nothing is planned of any: quotas add up to the pool all the same
+        weights = [float(demand.least) for demand in demands]
     floor = [False] * len(demands)
     while True:  # who would get less than its least gets that, and the others share what is left
         left = pool - sum(demand.least for demand, held in zip(demands, floor, strict=True) if held)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from policies.shared_units.block_quotas import BlockDemand, BlockUse, adapted_quotas, initial_quotas, split
 
 demands = st.lists(
-    st.builds(BlockDemand, st.floats(0.01, 100), st.floats(1, 1e4), st.integers(1, 5000)), min_size=1, max_size=5
+    st.builds(BlockDemand, st.just(0.0) | st.floats(0.01, 100), st.floats(1, 1e4), st.integers(1, 5000)),
+    min_size=1,
+    max_size=5,
 )
 
 

@@ -1,11 +1,14 @@
 """The owner of a unit's pool: turns and quotas, as processes of members get them."""
 
+import collections
 import contextlib
+import itertools
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +23,10 @@ from agents.kv_pool.messages import Join, Needs, Ready, TakeTurns, Watch, encode
 from agents.kv_pool.owner import PoolOwner
 from agents.kv_pool.turns import turns_of
 from agents.unit.core import UnitMemberShares
+from agents.unit.grants import Grants
 from agents.unit.running_unit import RunningUnit
 from policies.shared_units.block_quotas import BlockDemand
-from tests.agents.tensors.nodes import wait_until
+from tests.agents.tensors.nodes import PATIENCE_S, wait_until
 
 BLOCK_BYTES, BLOCKS, LEAST = 256, 1000, 100
 SHAPES = (MemberShape("a", 64, 10), MemberShape("b", 32, 10))
@@ -60,6 +64,7 @@ def test_engines_compute_one_after_the_other(path: Path) -> None:
             for number in range(turns_each):
                 with turns.turn(prompts=number % 3 == 0):
                     at_once += 1
+                    time.sleep(1e-4)  # lets the other go, if it may
                     most = max(most, at_once)
                     done[member] += 1
                     at_once -= 1
@@ -123,6 +128,29 @@ def test_what_is_not_asked_by_such_a_process_ends_its_connection_alone(path: Pat
             pass
     with leased_quota(path, 1) as quota, turns_of(path, 1) as turns, turns.turn(prompts=True):
         assert quota.renew(50, 0) == 50
+
+
+def test_a_process_that_reads_no_answers_holds_nobody_up(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as deaf:
+        deaf.settimeout(PATIENCE_S)
+        deaf.connect(str(path))
+        deaf.send(encode(Watch(0)))
+        with pytest.raises(ConnectionError):
+            collections.deque(map(deaf.send, itertools.repeat(encode(Needs(1, 0)))), maxlen=0)
+    with leased_quota(path, 1) as quota:
+        assert quota.renew(50, 0) == 50
+
+
+def test_a_folder_may_have_a_longer_name_than_an_address(short_tmp: Path) -> None:
+    place = short_tmp / ("long" * 40) / "unit"
+    place.parent.mkdir()
+    with pytest.raises(PoolLostError), lent_pool(place, 0):
+        pass
+    with contextlib.closing(PoolOwner(BlockLedger(Grants(10, [10])), 10, BLOCK_BYTES, place)) as owner:
+        owner.start()
+        with lent_pool(place, 0) as pool:
+            assert len(pool.blocks.take(3)) == 3
+    assert list(place.parent.iterdir()) == []
 
 
 def test_a_member_has_one_scheduler(path: Path) -> None:

@@ -8,11 +8,13 @@ from agents.node.executor_life import MOST, TRANSITIONS, WINDOW_S, ExecutorLife,
 EVENTS = st.sampled_from(["die", "outdate", "work", "pass"])
 
 
-@given(st.lists(st.tuples(EVENTS, st.floats(0, 200)), max_size=60), st.booleans())
-def test_an_executor_runs_after_its_pause_or_is_given_up_for_good(events: list[tuple[str, float]], alone: bool) -> None:
+@given(st.lists(st.tuples(EVENTS, st.floats(0, 200)), max_size=60), st.booleans(), st.sampled_from([MOST, 1]))
+def test_an_executor_runs_after_its_pause_or_is_given_up_for_good(
+    events: list[tuple[str, float]], alone: bool, most: int
+) -> None:
     """Whatever happens when: all of its processes are gone before it starts again, never before its pause is over, and
     it is failed by exactly the death that is one too many."""
-    life, now_s, running = ExecutorLife(not alone), 0.0, False
+    life, now_s, running = ExecutorLife(not alone, most), 0.0, False
     deaths: list[float] = []
     for event, pause_s in events:
         now_s += pause_s
@@ -20,7 +22,7 @@ def test_an_executor_runs_after_its_pause_or_is_given_up_for_good(events: list[t
             deaths = [at for at in deaths if now_s - at <= WINDOW_S] + [now_s]
             life.died(now_s)
             assert life.deaths == len(deaths)
-            assert (life.state is LifeState.FAILED) is (alone or len(deaths) > MOST)
+            assert (life.state is LifeState.FAILED) is (alone or len(deaths) > most)
             assert life.due_s >= now_s + 0.5 * len(deaths)
         elif event == "die":  # a process that falls over the first one's death
             before = life.state, life.deaths, life.due_s

@@ -10,7 +10,7 @@ import pytest
 from agents.messages import session
 from agents.messages.to_gateway import Finished, SchedulerState
 from agents.messages.to_scheduler import Generate, Sampling
-from agents.node.executor_life import MOST
+from agents.node.executor_life import MOST, MOST_OF_MEMBERS
 from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import Gang, GangExecutor, GangPlace, gang_of
 from control.lifecycle.event import EventKind
@@ -43,10 +43,12 @@ def deploy(
     weights: Path = Path("/nowhere"),
     state: InstanceState = InstanceState.LOADING,
     model: str = "",
+    pool_bytes: int = 0,
 ) -> None:
-    """`model`: that all of them serve; each one of its own where nothing is said."""
+    """`model`: that all of them serve; each one of its own where nothing is said. `pool_bytes`: of the KV cache that
+    they share."""
     files = {each.id: ModelFiles(model or each.id, f"path:{weights}", 192, 256) for each in executors}
-    site.board.deploy([Deployed("i1", state, Gang(executors), files, (agent.name,), (0,))])
+    site.board.deploy([Deployed("i1", state, Gang(executors, pool_bytes), files, (agent.name,), (0,))])
     site.tell()
 
 
@@ -149,6 +151,38 @@ def test_an_executor_of_a_cell_that_dies_again_and_again_takes_its_instance_with
         ((_, event),) = site.board.events(0.0)
         assert event.kind is EventKind.BROKE
         assert end(agent) == (0, [])
+
+    play(site, scenario)
+
+
+@pytest.mark.slow
+def test_a_member_of_a_shared_cache_is_started_again_three_times_and_then_takes_its_instance_with_it(
+    site: Site, tiny_llama: Path
+) -> None:
+    async def scenario(site: Site) -> None:
+        agent = site.start()
+        await until(lambda: site.connected(agent))
+        deploy(site, agent, executor("a", "torch"), executor("b", "torch"), weights=tiny_llama, pool_bytes=4 << 20)
+        await until_ready(site, agent, "a", "b")
+        other = agent.child("agents.scheduler", "/b.json")
+        for death in range(MOST_OF_MEMBERS + 1):
+            assert site.failure(agent) == "", death
+            before, pid = site.board.scheduler("i1", "a"), agent.child("agents.scheduler", "/a.json")
+            assert before is not None
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+
+            def is_over(key: str = before.public_key) -> bool:
+                said = site.board.scheduler("i1", "a")
+                return site.failure(agent) != "" or (said is not None and said.public_key != key)
+
+            await until(is_over)
+        assert site.failure(agent).startswith("executor a: scheduler was ended by SIGKILL")
+        assert (state(site, "b"), agent.child("agents.scheduler", "/b.json")) == (SchedulerState.READY, other)
+        ((_, event),) = site.board.events(0.0)
+        assert event.kind is EventKind.BROKE
+        assert end(agent) == (0, [])
+        assert list(site.folder.rglob("pool-*")) == []
 
     play(site, scenario)
 

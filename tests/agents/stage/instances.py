@@ -65,6 +65,8 @@ class Instance:
     workers: dict[str, "subprocess.Popen[str] | Forked"] = field(default_factory=dict)
     pool: tuple[Path, int] | None = None
     """Socket of a KV cache that models share, and which of them this is; None: it has its own."""
+    fault: tuple[str, Path] | None = None
+    """What the engines have in their next step once a file is there (`faulty_stage`), and the file."""
 
     def __enter__(self) -> "Instance":
         names = [[f"{s}.{n}" for n in range(len(stage))] for s, stage in enumerate(self.weights)]
@@ -114,9 +116,10 @@ class Instance:
         return {name: process.wait(PATIENCE_S) for name, process in processes.items() if name != but}
 
     def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str] | Forked":
-        module = "agents.scheduler" if name == "scheduler" else "agents.stage"
+        stage = ("agents.stage",) if self.fault is None else ("tests.agents.stage.faulty_stage", *self.fault)
+        module = ("agents.scheduler",) if name == "scheduler" else stage
         python = VLLM_PYTHON if self.engines.get(name) == "vllm-stage" else sys.executable
-        return _started((python, "-m", module, "--key", self.folder / f"{name}.key", *arguments))
+        return _started((python, "-m", *module, "--key", self.folder / f"{name}.key", *arguments))
 
     def _limits(self, name: str, weight: float) -> list[NodeLimits]:
         split = self.splits.get(name, Split())

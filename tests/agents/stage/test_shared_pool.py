@@ -13,7 +13,8 @@ import pytest
 from agents.kv_pool.block_ledger import BlockLedger
 from agents.kv_pool.member_shape import MemberShape
 from agents.kv_pool.owner import PoolOwner
-from agents.messages.to_gateway import Finished
+from agents.messages.to_gateway import Failed, Failure, Finished
+from agents.messages.to_hub import OUT_OF_MEMORY
 from agents.unit.core import UnitMemberShares
 from agents.unit.running_unit import RunningUnit
 from agents.weights.source import open_checkpoint
@@ -75,13 +76,54 @@ def test_two_models_answer_as_each_alone_and_one_that_is_killed_leaves_the_other
             await first.until(lambda: first.ends().keys() >= {10 + n for n in requests})
             assert {n: first.tokens(10 + n) for n in requests} == answers[0]
 
-    folders = [tmp_path / name for name in "ab"]
-    for folder in folders:
-        folder.mkdir()
-    with contextlib.ExitStack() as running:
-        members = [
-            running.enter_context(Instance(folder, weights, (LAYERS,), ((1.0,),), pool=(socket, number)))
-            for number, (folder, weights) in enumerate(zip(folders, (checkpoint, mistral), strict=True))
-        ]
+    with both(tmp_path, socket, checkpoint, mistral) as members:
         asyncio.run(scenario(members))
         wait_until(lambda: unit.grants.held == (0, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "words"), [("hang", "hangs"), ("allocation", OUT_OF_MEMORY)])
+def test_a_member_that_hangs_or_runs_out_of_memory_fails_its_own_requests_and_no_others(
+    checkpoint: Path, whole: Pipeline, tmp_path: Path, unit: RunningUnit, socket: Path, fault: str, words: str
+) -> None:
+    mistral, broken = tmp_path / "mistral", tmp_path / "broken"
+    save_model("mistral", mistral)
+    requests = {n: (prompt_of(PROMPT + 7 * n, n), TOKENS) for n in range(5)}
+    answers = {n: expected(whole, *request) for n, request in requests.items()}
+
+    async def scenario(members: list[Instance]) -> None:
+        async with Gateway(members[0]) as first, Gateway(members[1]) as second:
+            second.send(asked(0, prompt_of(PROMPT), TOKENS))
+            await second.until(second.ends)
+            assert isinstance(second.ends()[0], Finished)
+            broken.touch()
+            second.send(asked(1, prompt_of(PROMPT), TOKENS))
+            first.send(*(asked(n, *request) for n, request in requests.items()))
+            await first.until(lambda: first.ends().keys() >= requests.keys())
+            assert {n: first.tokens(n) for n in requests} == answers
+            await second.until(lambda: 1 in second.ends())
+            end = second.ends()[1]
+            assert isinstance(end, Failed)
+            assert (end.failure, words in end.reason) == (Failure.ENGINE, True)
+
+    with both(tmp_path, socket, checkpoint, mistral, (fault, broken)) as members:
+        asyncio.run(scenario(members))
+        assert members[1].ended() == {"scheduler": 1, "0.0": 1}
+        wait_until(lambda: unit.grants.held == (0, 0))
+
+
+@contextlib.contextmanager
+def both(
+    folder: Path, socket: Path, first: Path, second: Path, fault: tuple[str, Path] | None = None
+) -> Iterator[list[Instance]]:
+    """Instances of both checkpoints; `fault`: of the second's engine, which is given up after a while."""
+    with contextlib.ExitStack() as running:
+        members = []
+        for number, weights in enumerate((first, second)):
+            own = folder / f"member-{number}"
+            own.mkdir()
+            options = {"pool": (socket, number)}
+            if number and fault is not None:
+                options |= {"fault": fault, "worker_options": ("--peer-timeout-s", "8")}
+            members.append(running.enter_context(Instance(own, weights, (LAYERS,), ((1.0,),), **options)))
+        yield members

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.unit.core import UnitMemberShares
-from agents.unit.running_unit import LONGEST_JOB_S, RunningUnit
+from agents.unit.running_unit import LONGEST_JOB_S, PATIENCE_S, RunningUnit
 from policies.shared_units.block_quotas import BlockDemand
 from policies.shared_units.dispatch import JobPhase
 
@@ -24,7 +24,7 @@ def test_jobs_on_all_processors_are_done_one_after_the_other_prompts_first_and_e
     assert list(made.begin(2.0)) == []
     running, order = 0, []
     for next_phase in (P, P, D, D, D):
-        made.end(running)
+        made.end(running, 3.0)
         made.ask(running, next_phase, 3.0)
         (running,) = made.begin(3.0)
         order.append(running)
@@ -36,7 +36,7 @@ def test_jobs_whose_shares_fit_are_done_side_by_side() -> None:
     for member in range(3):
         made.ask(member, D, 0.0)
     assert list(made.begin(0.0)) == [0, 1]
-    made.end(0)
+    made.end(0, 0.0)
     assert list(made.begin(0.0)) == [2]
 
 
@@ -45,14 +45,36 @@ def test_a_member_that_dies_or_hangs_in_its_turn_holds_nobody_up() -> None:
     made.ask(0, P, 0.0)
     assert list(made.begin(0.0)) == [0]
     made.ask(1, D, 0.0)
-    made.end(0)
+    made.drop(0)
     assert list(made.begin(0.0)) == [1]
     made.ask(0, P, 1.0)
-    assert list(made.begin(LONGEST_JOB_S)) == []
-    assert list(made.begin(LONGEST_JOB_S + 0.1)) == [0]
-    made.end(1)  # it comes back
-    made.ask(1, D, LONGEST_JOB_S + 1)
-    assert list(made.begin(LONGEST_JOB_S + 1)) == []
+    assert list(made.begin(PATIENCE_S)) == []
+    assert list(made.begin(PATIENCE_S + 0.1)) == [0]
+    with pytest.raises(ValueError, match="while it has one"):
+        made.ask(1, D, PATIENCE_S + 0.2)
+    made.end(1, PATIENCE_S + 1)  # it comes back
+    made.ask(1, D, PATIENCE_S + 1)
+    assert list(made.begin(PATIENCE_S + 1)) == []
+
+
+def test_the_others_wait_longer_for_a_member_whose_jobs_take_longer_but_not_for_ever() -> None:
+    made, slow_s = unit(1.0, 1.0), 2 * PATIENCE_S
+    made.ask(0, P, 0.0)
+    assert list(made.begin(0.0)) == [0]
+    made.end(0, slow_s)
+    made.ask(0, P, slow_s)
+    assert list(made.begin(slow_s)) == [0]
+    made.ask(1, D, slow_s)
+    assert list(made.begin(3 * slow_s)) == [], "twice as long as ever"
+    assert list(made.begin(5 * slow_s)) == [1]
+    made.end(1, 5 * slow_s)
+    made.end(0, 100 * slow_s)
+    began_s = 100 * slow_s
+    made.ask(0, P, began_s)
+    assert list(made.begin(began_s)) == [0]
+    made.ask(1, D, began_s)
+    assert list(made.begin(began_s + LONGEST_JOB_S)) == []
+    assert list(made.begin(began_s + LONGEST_JOB_S + 0.1)) == [1]
 
 
 def test_an_engine_has_one_job_at_a_time() -> None:
