@@ -10,6 +10,9 @@ from templates_lib.values.work import Unit
 MAX_LINES = 20_000
 """Models times projects of one interval."""
 
+MAX_KEYS = 10_000
+"""Keys of one interval, over all its lines: what more of them used is counted with their project alone."""
+
 UnixSeconds = Annotated[int, Meta(ge=0, lt=1 << 36)]
 Few = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
@@ -23,6 +26,16 @@ class OfferedWork(Struct, frozen=True, array_like=True):
     offered: Count
     refused: Count
     served: Count
+
+
+class ServedKey(Struct, frozen=True, array_like=True):
+    """What one key of a line's project was served, of what the line counts."""
+
+    key: Name
+    """Public part of the token."""
+    requests: Count
+    units: Annotated[tuple[Count, ...], Meta(max_length=64)]
+    """By work class, in the order of the line's `work`."""
 
 
 class OfferedLine(Struct, frozen=True, array_like=True):
@@ -45,6 +58,9 @@ class OfferedLine(Struct, frozen=True, array_like=True):
     work: Annotated[tuple[OfferedWork, ...], Meta(max_length=64)] = ()
     """The same in units of all work classes. A gateway of the release before leaves it out, whose tokens are those of
     text; a control plane of the release before reads them alone."""
+    keys: Annotated[tuple[ServedKey, ...], Meta(max_length=MAX_KEYS)] = ()
+    """Those that were served anything. A gateway of the release before leaves them out, and a control plane of the
+    release before does not read them."""
 
 
 class Offered(Struct, frozen=True, array_like=True, tag="offered"):

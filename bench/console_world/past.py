@@ -2,7 +2,8 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import insert, text
@@ -16,7 +17,7 @@ from control.db.api_tokens import PostgresApiTokens
 from control.db.budgets import PostgresBudgets, Scope
 from control.db.corrections import PostgresCorrections
 from control.db.database import Database
-from control.db.demand_tables import COUNTS, demand_line, demand_report
+from control.db.demand_tables import COUNTS, demand_line, demand_report, key_use
 from control.db.load_series import PostgresLoadSeries
 from control.db.projects import PostgresProjects
 from control.db.reconcile_tables import event as event_table
@@ -59,7 +60,7 @@ def fill_past(
 ) -> None:
     """`plans`, `instances`: ids that events speak of. `scale`: of the world."""
     _events(database, rng, plans, instances, now)
-    _load(database, rng, now, scale)
+    _load(database, rng, now, scale, _tokens(database, now))
     _latencies(database, rng, now)
     _levels(database, now)
     _correct(database, now)
@@ -83,13 +84,18 @@ def fill_past(
         internal=False,
     )
     PostgresWebhooks(database).put(hook, now - timedelta(days=6))
-    tokens = PostgresApiTokens(database)
-    people = (("ci", Role.OPERATOR, 30), ("grafana", Role.VIEWER, None), ("chat front end", Role.CLIENT, None))
-    for name, role, days in people:
-        tokens.create(name, role, now - timedelta(days=20), None if days is None else now + timedelta(days=days))
-    tokens.create("partner", Role.CLIENT, now - timedelta(days=4), None, "search", UseLimits(600, 250_000))
+
+
+def _tokens(database: Database, now: datetime) -> dict[str, str]:
+    """Make tokens of people, programs and clients; project → id of a client's."""
+    tokens, since = PostgresApiTokens(database), now - timedelta(days=20)
+    tokens.create("ci", Role.OPERATOR, since, now + timedelta(days=30))
+    tokens.create("grafana", Role.VIEWER, since)
+    front_end, _ = tokens.create("chat front end", Role.CLIENT, since, None, "support")
+    partner, _ = tokens.create("partner", Role.CLIENT, now - timedelta(days=4), None, "search", UseLimits(600, 250_000))
     left, _ = tokens.create("ben, who left", Role.ADMIN, now - timedelta(days=50))
     tokens.revoke(left.id, now - timedelta(days=3))
+    return {each.project: each.id for each in (front_end, partner)}
 
 
 def _events(
@@ -122,10 +128,12 @@ def _events(
         connection.execute(insert(event_table), rows)
 
 
-def _load(database: Database, rng: random.Random, now: datetime, scale: float) -> None:
-    """What a gateway was offered, a minute at a time, over the last day: up to what was planned for, in a tide."""
+def _load(database: Database, rng: random.Random, now: datetime, scale: float, keys: Mapping[str, str]) -> None:
+    """What a gateway was offered, a minute at a time, over the last day: up to what was planned for, in a tide. `keys`:
+    project → a key, which most of what was served was for."""
     minute = now.astimezone(UTC).replace(second=0, microsecond=0)
-    reports, lines = [], []
+    reports, lines, hours = [], [], dict[tuple[object, ...], dict[str, object]]()
+    served = Counter[tuple[object, ...]]()
     for number in range(1, 60 * 24):
         started = minute - timedelta(minutes=number)
         gateway = {"gateway": "gateway-1/a", "started_at": started}
@@ -144,9 +152,15 @@ def _load(database: Database, rng: random.Random, now: datetime, scale: float) -
                     units = {name: work.units(count, 900 * count, 180 * count) for name, count in counts}
                     what = {"fleet": fleet, "work_class": work.work_class, "unit": work.unit}
                     lines.append(gateway | of | what | units)
+                    use = (
+                        {"gateway": "", "started_at": started.replace(minute=0), "key": keys[of["project"]]} | of | what
+                    )
+                    served[tuple(use.values())] += units["served"] * 7 // 10
+                    hours[tuple(use.values())] = use
     with database.transaction() as connection:
         connection.execute(insert(demand_report), reports)
         connection.execute(insert(demand_line), lines)
+        connection.execute(insert(key_use), [use | {"served": served[whose]} for whose, use in hours.items()])
 
 
 def _latencies(database: Database, rng: random.Random, now: datetime) -> None:

@@ -7,7 +7,7 @@ class Role(StrEnum):
     """Permissions of a token. Each role may do what those above it may."""
 
     CLIENT = "client"
-    """Call models and run workflows of its project at a gateway, and see nothing else."""
+    """Call models and run workflows of its project at a gateway, and see nothing else than what its own use cost."""
     VIEWER = "viewer"
     """See everything, touch nothing."""
     OPERATOR = "operator"

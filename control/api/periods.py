@@ -16,14 +16,21 @@ Points = Annotated[int, Query(ge=1, le=MAX_POINTS, description="Equal parts of t
 _MOST = timedelta(days=3660)
 
 
-def period(since: datetime | None, until: datetime | None, now: datetime, otherwise: timedelta | datetime) -> Period:
-    """The span of a query; `otherwise`: its begin where `since` is None, or how long ago. Raises ApiError 422."""
+def period(
+    since: datetime | None,
+    until: datetime | None,
+    now: datetime,
+    otherwise: timedelta | datetime,
+    most: timedelta = _MOST,
+) -> Period:
+    """The span of a query; `otherwise`: its begin where `since` is None, or how long ago. Raises ApiError 422, also for
+    one that is longer than `most`."""
     end = min(until or now, now)
     begin = since or (otherwise if isinstance(otherwise, datetime) else _before(end, otherwise))
     if not begin <= end:
         raise _wrong(f"it begins at {begin.isoformat()}, after its end at {end.isoformat()}")
-    if end - begin > _MOST:
-        raise _wrong("it is longer than ten years")
+    if end - begin > most:
+        raise _wrong(f"it is more than {most.days:,} days before its end at {end.isoformat()}")
     return Period(begin, end)
 
 

@@ -13,22 +13,27 @@ from control.ledger.cost_line import By
 
 if TYPE_CHECKING:
     from control.cost.report import CostReport
+    from control.ledger.period import Period
 
 _AGO = re.compile(r"(\d{1,5})([mhd])")
 _FIGURES = ("$", "$/h", "nodes")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Start of the period: 2026-11-01, 2026-11-01T12:00, or 90m, 24h, 7d ago. Default: of this month.",
+        show_default=False,
+    ),
+]
+UntilOption = Annotated[str | None, typer.Option(help="Its end, as --since. Default: now.", show_default=False)]
+
+
 def cost(
     by: Annotated[By, typer.Option(help="What costs are grouped by.")] = By.MODEL,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            help="Start of the period: 2026-11-01, 2026-11-01T12:00, or 90m, 24h, 7d ago. Default: of this month.",
-            show_default=False,
-        ),
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Its end, as --since. Default: now.", show_default=False)] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -39,15 +44,21 @@ def cost(
     """
     from control.cost.report import cost_report
     from control.db.ledger import PostgresLedger
-    from control.ledger.period import Period, month_so_far
 
     now = datetime.now(UTC)
-    begin = month_so_far(now).since if since is None else moment("--since", since, now)
-    end = now if until is None else min(now, moment("--until", until, now))
+    span = period(since, until, now)
     with opened(database_url) as database:
-        report = cost_report(PostgresLedger(database), Period(begin, end), by, now)
+        report = cost_report(PostgresLedger(database), span, by, now)
     if not emitted(report, output):
         _print(report)
+
+
+def period(since: str | None, until: str | None, now: datetime) -> "Period":
+    """Read `--since` and `--until`: of this month, until now, unless they say otherwise. Raises ValueError."""
+    from control.ledger.period import Period, month_so_far
+
+    begin = month_so_far(now).since if since is None else moment("--since", since, now)
+    return Period(begin, now if until is None else min(now, moment("--until", until, now)))
 
 
 def moment(option: str, text: str, now: datetime) -> datetime:

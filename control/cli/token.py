@@ -2,20 +2,26 @@
 
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from control.access.role import Role
 from control.access.use_limits import UseLimits
 from control.cli.acting import acting, opened
+from control.cli.cost import SinceOption, UntilOption, period
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, emitted, say, table
+from control.cli.output import Output, OutputOption, console, emit, emitted, fitting_table, say, table
 from control.given_name import DEFAULT_PROJECT, check_name
 from policies.priority import Priority
 
-app = Commands(name="token", help="Create, list, rotate and revoke API tokens.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from control.fleet.key_costs import KeyCosts
+
+app = Commands(
+    name="token", help="Create, list, rotate and revoke API tokens, and what their use cost.", no_args_is_help=True
+)
 
 
 @app.command("create")
@@ -94,6 +100,55 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
         made = f"{token.created_at:%Y-%m-%d %H:%M}"
         shown.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits, token.priority)
     console().print(shown)
+
+
+@app.command("cost")
+def cost(
+    fleet: Annotated[str | None, typer.Option(help="Of one fleet. Default: of all.", show_default=False)] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show what the use of each token cost, to the cent: its part of the rent of what served it, and what nobody used.
+
+    Prompts and answers count as the instances that compute them cost. Times are UTC; a period has 92 days at most.
+    """
+    from control.fleet.key_costs import key_costs
+
+    now = datetime.now(UTC)
+    span = period(since, until, now)
+    with opened(database_url) as database:
+        costs = key_costs(database, span, now, fleet)
+    if not emitted(costs, output):
+        _print_costs(costs)
+
+
+def _print_costs(costs: "KeyCosts") -> None:
+    typer.echo(f"{costs.since:%Y-%m-%d %H:%M} to {costs.until:%Y-%m-%d %H:%M} UTC")
+    figures = ("$", "share", "$/M tokens", "requests", "prompt tokens", "answer tokens")
+
+    def row(key: str, name: str, project: str, usd: float, *served: str) -> tuple[str, ...]:
+        share = f"{usd / costs.usd:.1%}" if costs.usd else ""
+        return key, name, project, f"{usd:,.2f}", share, *(served or ("",) * 4)
+
+    rows = [
+        row(
+            each.key or "(not told)",
+            each.name,
+            each.project or "(no key)",
+            each.usd,
+            "" if each.usd_per_million_tokens is None else f"{each.usd_per_million_tokens:,.2f}",
+            f"{each.requests:,}",
+            f"{each.prompt_tokens:,}",
+            f"{each.output_tokens:,}",
+        )
+        for each in costs.keys
+    ]
+    rows += [row("(idle)", "", "", costs.idle_usd), row("all", "", "", costs.usd)]
+    to = console()
+    spare = ("prompt tokens", "answer tokens", "requests", "project")
+    to.print(fitting_table(("token", "name", "project", *figures), rows, to.width, right=figures, spare=spare))
 
 
 @app.command("rotate")

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
+from control.cost.components import by_component, executors_by_instance
 from control.db.burn import spent_between
-from control.db.instances import PostgresInstances
 from control.db.ledger import PostgresLedger
 from control.ledger.charge import Charge
 from control.ledger.cost_line import By, CostLine, cost_lines
 from control.ledger.money import cents, dollars
 from control.ledger.period import Period, day_so_far, month_so_far, rest_of_month
-from templates_lib.sources.placement_kinds import executors_of
-from templates_lib.values.placement import UnitPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def cost_report(ledger: PostgresLedger, period: Period, by: By, now: datetime) -
         until=_iso(period.until),
         by=by,
         usd=_usd(charges),
-        lines=cost_lines(_by_component(ledger, charges) if by is By.MODEL else charges, by),
+        lines=cost_lines(_of_models(ledger, charges) if by is By.MODEL else charges, by),
         usd_per_hour=float(_sum([c.usd_per_hour for c in month])),
         nodes=sum(c.nodes for c in month),
         today_usd=dollars(cents(spent_today.usd)),
@@ -66,13 +64,8 @@ def cost_report(ledger: PostgresLedger, period: Period, by: By, now: datetime) -
     )
 
 
-def _by_component(ledger: PostgresLedger, charges: Sequence[Charge]) -> Iterator[Charge]:
-    """Charges of instances that run several models, split between them."""
-    templates = PostgresInstances(ledger.database).templates({charge.instance_id for charge in charges})
-    units = {name: executors_of(template) or () for name, template in templates.items()}
-    for charge in charges:
-        executors = units.get(charge.instance_id, ())
-        yield from charge.split(UnitPlacement(executors).component_shares) if len(executors) > 1 else (charge,)
+def _of_models(ledger: PostgresLedger, charges: Sequence[Charge]) -> Iterator[Charge]:
+    return by_component(charges, executors_by_instance(ledger.database, charges))
 
 
 def _usd(charges: Sequence[Charge]) -> float:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -107,6 +108,11 @@ class PostgresApiTokens:
         if before is not None:
             query = query.where(tuple_(api_token.c.created_at, api_token.c.id) < before)
         return tuple(_token(row) for row in self.database.read(query))
+
+    def names(self, ids: Collection[str]) -> dict[str, str]:
+        """Id → name, of those that are on record."""
+        query = select(api_token.c.id, api_token.c.name).where(api_token.c.id.in_(ids))
+        return {row.id: row.name for row in self.database.read(query)} if ids else {}
 
     def load(self, token_id: str) -> ApiToken:
         """Raises NotStoredError with the nearest id."""

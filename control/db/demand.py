@@ -1,19 +1,19 @@
 """Offered load in PostgreSQL: reports of gateways, the hours they become, and who waits."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, delete, func, select, true
+from sqlalchemy import Connection, delete, func, literal, select, true
 from sqlalchemy.dialects.postgresql import insert
 
 from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, Waiting
 from control.db.database import Database
-from control.db.demand_tables import COUNTS, demand_hour, demand_line, demand_report, demand_waiting
+from control.db.demand_tables import COUNTS, demand_hour, demand_line, demand_report, demand_waiting, key_use
 from policies.demand_history import DemandHistory
 from policies.metered_work import REQUEST, text_classes
 from templates_lib.values.work import Unit
@@ -91,6 +91,8 @@ class PostgresDemand:
             connection.execute(insert(demand_hour).from_select(names, hours).on_conflict_do_nothing())
             connection.execute(delete(demand_report).where(demand_report.c.started_at < until))
             connection.execute(delete(demand_hour).where(demand_hour.c.started_at < now - HOURS_KEPT))
+            _roll_up_keys(connection, until)
+            connection.execute(delete(key_use).where(key_use.c.started_at < now - HOURS_KEPT))
             connection.execute(delete(demand_waiting).where(demand_waiting.c.heard_at < now - KEPT))
 
 
@@ -103,16 +105,37 @@ def _record(connection: Connection, gateway: str, started_at: datetime, report: 
     )
     if connection.execute(newer.returning(true())).scalar_one_or_none() is None:
         return
-    own = (demand_line.c.gateway == gateway) & (demand_line.c.started_at == started_at)
-    connection.execute(delete(demand_line).where(own))
-    names = ("fleet", "app", "request_type", "project")
-    rows = [
-        key | {name: getattr(line, name) for name in names} | msgspec.structs.asdict(work)
-        for line in report.lines
-        for work in _work(line)
-    ]
-    if rows:
-        connection.execute(insert(demand_line).on_conflict_do_nothing(), rows)
+    lines, uses = list[dict[str, object]](), list[dict[str, object]]()
+    for line in report.lines:
+        own = key | {name: getattr(line, name) for name in ("fleet", "app", "request_type", "project")}
+        lines += (own | msgspec.structs.asdict(work) for work in _work(line))
+        uses += (own | use for use in _uses(line))
+    for table, rows in ((demand_line, lines), (key_use, uses)):
+        former = (table.c.gateway == gateway) & (table.c.started_at == started_at)
+        connection.execute(delete(table).where(former))
+        if rows:
+            connection.execute(insert(table).on_conflict_do_nothing(), rows)
+
+
+def _uses(line: OfferedLine) -> Iterator[dict[str, object]]:
+    """Say what each key of a line was served, the requests first; nothing of units of which it was served none."""
+    classes = (REQUEST, *((each.work_class, each.unit) for each in line.work))
+    for served in line.keys:
+        for (work_class, unit), units in zip(classes, (served.requests, *served.units), strict=False):
+            if units:
+                yield {"key": served.key, "work_class": work_class, "unit": unit, "served": units}
+
+
+def _roll_up_keys(connection: Connection, until: datetime) -> None:
+    """Make hours of what keys were served before `until`, a whole hour."""
+    use = key_use.c
+    minutes = use.gateway != "", use.started_at < until
+    keys = [use.fleet, use.app, use.request_type, use.project, use.key, use.work_class, use.unit]
+    hour = func.date_trunc("hour", use.started_at)
+    hours = select(hour, literal(""), *keys, func.sum(use.served)).where(*minutes).group_by(hour, *keys)
+    names = ["started_at", "gateway", *(each.name for each in keys), "served"]
+    connection.execute(insert(key_use).from_select(names, hours).on_conflict_do_nothing())
+    connection.execute(delete(key_use).where(*minutes))
 
 
 def _work(line: OfferedLine) -> tuple[OfferedWork, ...]:

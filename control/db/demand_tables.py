@@ -58,6 +58,22 @@ demand_hour = sa.Table(
     *_counts(),
 )
 
+# What each API key was served, of lines and hours; neither demand nor forecasts are by key.
+key_use = sa.Table(
+    "key_use",
+    metadata,
+    sa.Column("started_at", sa.DateTime(timezone=True), primary_key=True),
+    sa.Column("gateway", sa.Text, primary_key=True, comment="as in demand_report; empty: an hour of all gateways"),
+    sa.Column("fleet", sa.Text, primary_key=True),
+    sa.Column("app", sa.Text, primary_key=True),
+    sa.Column("request_type", sa.Text, primary_key=True),
+    sa.Column("project", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True, comment="public part of the token"),
+    sa.Column("work_class", sa.Text, primary_key=True, comment="empty: the requests themselves"),
+    sa.Column("unit", sa.Text, nullable=False),
+    sa.Column("served", sa.BigInteger, nullable=False),
+)
+
 demand_waiting = sa.Table(
     "demand_waiting",
     metadata,

@@ -1,5 +1,7 @@
 """What gateways counted, over time: of minutes while they are kept, then of hours."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,6 +10,7 @@ from sqlalchemy import text
 
 from control.db.database import Database
 from control.db.series_step import SeriesOf, Steps
+from control.ledger.key_work import KeyWork
 
 _COUNTED = text(
     """
@@ -37,34 +40,22 @@ _WATCHED = text(
     GROUP BY step
     """
 )
-_BY_PROJECT = text(
+_SERVED = text(
     """
-    SELECT fleet, app, project, sum(served) FILTER (WHERE work_class = '') AS requests,
-           sum(served) FILTER (WHERE work_class <> '' AND unit = 'prompt_token') AS prompt_tokens,
-           sum(served) FILTER (WHERE work_class <> '' AND unit = 'output_token') AS output_tokens
+    SELECT fleet, app, project, key, work_class, unit, sum(served) AS served
     FROM (
-        SELECT started_at, fleet, app, project, work_class, unit, served FROM demand_line
+        SELECT started_at, fleet, app, project, '' AS key, work_class, unit, served FROM demand_line
         UNION ALL
-        SELECT started_at, fleet, app, project, work_class, unit, served FROM demand_hour
+        SELECT started_at, fleet, app, project, '', work_class, unit, served FROM demand_hour
+        UNION ALL
+        SELECT started_at, fleet, app, project, key, work_class, unit, served FROM key_use
     ) AS counted
-    WHERE started_at >= :since AND started_at < :until
-    GROUP BY fleet, app, project
-    ORDER BY fleet, app, project
+    WHERE started_at >= :since AND started_at < :until AND coalesce(fleet = CAST(:fleet AS text), true)
+    GROUP BY fleet, app, project, key, work_class, unit
+    HAVING sum(served) > 0
+    ORDER BY fleet, app, project, key, work_class
     """
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """One model for the keys of one project."""
-
-    fleet: str
-    model: str
-    project: str
-    """Empty: the gateway is open."""
-    requests: int
-    prompt_tokens: int
-    output_tokens: int
 
 
 @dataclass(slots=True)
@@ -103,19 +94,22 @@ def traffic_series(database: Database, steps: Steps, of: SeriesOf) -> TrafficSer
     return TrafficSeries(watched, models)
 
 
-def served_by_project(database: Database, since: datetime, until: datetime) -> tuple[Served, ...]:
-    """Return what was served from `since` on and before `until`. Raises DatabaseUnavailableError."""
-    return tuple(
-        Served(
-            row.fleet,
-            row.app,
-            row.project,
-            int(row.requests or 0),
-            int(row.prompt_tokens or 0),
-            int(row.output_tokens or 0),
-        )
-        for row in database.read(_BY_PROJECT, {"since": since, "until": until})
-    )
+def served_by_key(database: Database, since: datetime, until: datetime, fleet: str | None) -> tuple[KeyWork, ...]:
+    """Return what each key was served of each model from `since` on and before `until`, and under an empty key what
+    a project was served that no gateway told by key. Raises DatabaseUnavailableError."""
+    found: defaultdict[tuple[str, str, str], dict[str, KeyWork]] = defaultdict(dict)
+    for row in database.read(_SERVED, {"since": since, "until": until, "fleet": fleet}):
+        own = found[row.fleet, row.app, row.project]
+        work = own.setdefault(row.key, KeyWork(row.fleet, row.app, row.project, row.key))
+        own[row.key] = work.with_units(row.work_class, row.unit, int(row.served))
+    return tuple(each for own in found.values() for each in _told_apart(own))
+
+
+def _told_apart(by_key: Mapping[str, KeyWork]) -> Iterable[KeyWork]:
+    """`by_key`: of one model and project; the empty key has what all of them were served together."""
+    keys = [work for key, work in by_key.items() if key]
+    rest = by_key[""].without(keys) if "" in by_key else None
+    return keys if rest is None or rest.is_empty else (*keys, rest)
 
 
 LATELY = timedelta(minutes=10)

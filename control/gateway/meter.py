@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agents.messages.to_demand_desk import MAX_LINES, Offered, OfferedLine, OfferedWork
+from agents.messages.to_demand_desk import MAX_KEYS, MAX_LINES, Offered, OfferedLine, OfferedWork, ServedKey
 from policies.metered_work import MeteredClass
 from templates_lib.values.work import DEFAULT_TYPE, Unit
 
@@ -24,6 +24,18 @@ Kind = tuple[str, str, str]
 
 
 @dataclass(slots=True)
+class _Served:
+    requests: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    made: dict[Unit, float] = field(default_factory=dict)
+    """Of sound or pictures."""
+
+    def units(self, of: MeteredClass) -> int:
+        return of.units(self.requests, self.prompt_tokens, self.output_tokens, self.made)
+
+
+@dataclass(slots=True)
 class _Counts:
     classes: tuple[MeteredClass, ...]
     requests: int = 0
@@ -32,13 +44,12 @@ class _Counts:
     refused_output_tokens: float = 0.0
     prompt_tokens: int = 0
     output_tokens: float = 0.0
-    served_requests: int = 0
-    served_prompt_tokens: int = 0
-    served_output_tokens: int = 0
+    served: _Served = field(default_factory=_Served)
     made: dict[Unit, float] = field(default_factory=dict)
     """What generators are asked for, of sound or pictures."""
     refused_made: dict[Unit, float] = field(default_factory=dict)
-    served_made: dict[Unit, float] = field(default_factory=dict)
+    keys: dict[str, _Served] = field(default_factory=dict)
+    """By the id of each key, of what was served."""
 
 
 @dataclass(slots=True)
@@ -46,6 +57,8 @@ class _Interval:
     started_s: int
     seconds: int
     counts: dict[Kind, _Counts] = field(default_factory=dict)
+    keys: int = 0
+    """Over all counts."""
     open: int = 0
     """Requests of which more will be known."""
     is_changed: bool = True
@@ -71,6 +84,8 @@ class Offer:
     """Of sound or pictures, expected."""
     _interval: _Interval | None
     _counts: _Counts
+    _served: tuple[_Served, ...]
+    """Of its kind, and of its key where that is counted apart."""
 
 
 class Meter:
@@ -108,14 +123,15 @@ class Meter:
         prompt_tokens: int,
         output_tokens: float,
         *,
+        key: str = "",
         is_new: bool = True,
         has_answer: bool = True,
         made: Mapping[Unit, float] = _NOTHING,
     ) -> Offer:
         """A request came. `output_tokens`, and `made` of sound or pictures: as expected; what it was is told by
-        `settle`."""
+        `settle`. `key`: id of its API key; empty where the gateway asks for none."""
         interval = self._roll()
-        counts = interval.counts.get(kind)
+        counts, own = interval.counts.get(kind), kind
         if counts is None:
             fleet, app, project = kind
             is_full = len(interval.counts) >= MAX_LINES - len(self._served)
@@ -128,7 +144,8 @@ class Meter:
             _add(counts.made, made)
         interval.open += 1
         interval.is_changed = True
-        return Offer(kind[1], prompt_tokens, output_tokens, is_new, has_answer, made, interval, counts)
+        served = _served_of(interval, counts, key) if own == kind else (counts.served,)
+        return Offer(kind[1], prompt_tokens, output_tokens, is_new, has_answer, made, interval, counts, served)
 
     def refuse(self, offer: Offer) -> None:
         """Note that a request was refused for want of capacity."""
@@ -143,7 +160,8 @@ class Meter:
     def settle_made(self, offer: Offer, made: Mapping[Unit, float], *, is_whole: bool, is_length_known: bool) -> None:
         """The same as `settle` of what is no tokens."""
         counts = offer._counts
-        _add(counts.served_made, made)
+        for served in offer._served:
+            _add(served.made, made)
         if is_length_known and offer.is_new:
             _add(counts.made, made)
             _add(counts.made, offer.made, -1.0)
@@ -152,10 +170,11 @@ class Meter:
     def settle(self, offer: Offer, made: int, *, is_whole: bool, is_length_known: bool) -> None:
         """It is over. `is_whole`: the answer ended by itself; `is_length_known`: nobody wants more than `made`."""
         counts = offer._counts
-        counts.served_requests += is_whole
-        counts.served_output_tokens += made
-        if made or is_whole:
-            counts.served_prompt_tokens += offer.prompt_tokens
+        for served in offer._served:
+            served.requests += is_whole
+            served.output_tokens += made
+            if made or is_whole:
+                served.prompt_tokens += offer.prompt_tokens
         if is_length_known and offer.is_new:
             counts.output_tokens += made - offer.output_tokens
         if is_whole and offer.has_answer:
@@ -241,10 +260,15 @@ class Meter:
                 c.refused,
                 c.prompt_tokens,
                 max(0, round(c.output_tokens)),
-                c.served_requests,
-                c.served_prompt_tokens,
-                c.served_output_tokens,
+                c.served.requests,
+                c.served.prompt_tokens,
+                c.served.output_tokens,
                 tuple(_work(each, c) for each in c.classes),
+                tuple(
+                    ServedKey(key, of.requests, tuple(of.units(each) for each in c.classes))
+                    for key, of in c.keys.items()
+                    if of != _Served()
+                ),
             )
             for (fleet, app, project), c in interval.counts.items()
         )
@@ -255,6 +279,14 @@ class Meter:
         if interval is not self._now:
             return interval.seconds
         return max(1, interval.seconds - round(interval.started_s + self._seconds - self._clock()))
+
+
+def _served_of(interval: _Interval, counts: _Counts, key: str) -> tuple[_Served, ...]:
+    own = counts.keys.get(key)
+    if own is None and key and interval.keys < MAX_KEYS:
+        interval.keys += 1
+        own = counts.keys[key] = _Served()
+    return (counts.served,) if own is None else (counts.served, own)
 
 
 def _add(to: dict[Unit, float], more: Mapping[Unit, float], times: float = 1.0) -> None:
@@ -268,5 +300,5 @@ def _work(of: MeteredClass, c: _Counts) -> OfferedWork:
         of.unit,
         of.units(c.requests, c.prompt_tokens, c.output_tokens, c.made),
         of.units(c.refused, c.refused_prompt_tokens, c.refused_output_tokens, c.refused_made),
-        of.units(c.served_requests, c.served_prompt_tokens, c.served_output_tokens, c.served_made),
+        c.served.units(of),
     )

@@ -43,13 +43,14 @@ class RequestAccounts:
         ]
         tokens = [len(one.prompt) + output for one, output in zip(wanted, outputs, strict=True)]
         taken = await self._limits.take(key, sum(tokens), len(wanted))
-        project = "" if key is None else key.project
+        project, key_id = _whose(key)
         return [
             Entry(
                 self._meter.offer(
                     (one.model.served.fleet, one.model.id, project),
                     len(one.prompt),
                     output,
+                    key=key_id,
                     is_new=not is_retry,
                     has_answer=one.pooling is None,
                 ),
@@ -64,9 +65,10 @@ class RequestAccounts:
         """The same for answers of sound or pictures, of which limits of tokens know nothing. `units`: that each is
         expected to take."""
         taken = await self._limits.take(key, 0.0, len(units))
-        kind = model.served.fleet, model.id, "" if key is None else key.project
+        project, key_id = _whose(key)
+        kind = model.served.fleet, model.id, project
         return [
-            Entry(self._meter.offer(kind, 0, 0.0, is_new=not is_retry, has_answer=False, made=own), taken)
+            Entry(self._meter.offer(kind, 0, 0.0, key=key_id, is_new=not is_retry, has_answer=False, made=own), taken)
             for own in units
         ]
 
@@ -103,3 +105,8 @@ class RequestAccounts:
         self._meter.settle(entry.offer, made, is_whole=is_whole, is_length_known=is_length_known)
         if entry.taken is not None:
             self._limits.settle(entry.taken, entry.offer.prompt_tokens + made)
+
+
+def _whose(key: AccessKey | None) -> tuple[str, str]:
+    """Return the project and the id of a key; empty where the gateway asks for none."""
+    return ("", "") if key is None else key.account

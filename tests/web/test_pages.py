@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import Locator
 
 from bench.console_world.specs import ASSISTANTS, PICTURES, PROMISING
 from control.access.role import Role
@@ -72,6 +73,23 @@ def test_the_ledger_is_the_apis(look: Look, console: Console) -> None:
     shown = [(row.locator("td").first.inner_text(), row.locator("data").first.get_attribute("value")) for row in rows]
     assert [(name, float(usd or "nan")) for name, usd in shown] == [(line["name"], line["usd"]) for line in lines]
     assert {line["name"] for line in lines} == {line["name"] for line in console.api("/cost?by=project")["lines"]}
+
+
+def test_what_keys_cost_and_what_is_idle_add_up_to_the_rent(look: Look) -> None:
+    watched = look("/cost?span=24h")
+    table = watched.page.get_by_role("region", name="By API key")
+    rows = [(row.locator("td div").first.inner_text(), usd_of(row)) for row in table.locator("tbody tr").all()]
+    report = next(d for d in watched.documents() if isinstance(d, dict) and "idle_usd" in d)
+    names = [each["name"] or "(not told by key)" for each in report["items"]]
+    assert rows == list(zip(names, (each["usd"] for each in report["items"]), strict=True))
+    assert {"chat front end", "partner"} <= set(names)
+    idle, rent = (usd_of(row) for row in table.locator("tfoot tr").all())
+    assert sum(round(100 * usd) for usd in (*(usd for _, usd in rows), idle)) == round(100 * rent)
+    assert min(idle, rent - idle) > 0
+
+
+def usd_of(row: Locator) -> float:
+    return float(row.locator("data").first.get_attribute("value") or "nan")
 
 
 def test_a_cell_of_the_market_leads_to_its_offers_and_their_past(look: Look, console: Console) -> None:

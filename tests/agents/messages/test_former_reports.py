@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from agents.messages.bounds import MaybeName
-from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, ToDemandDesk
+from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, ServedKey, ToDemandDesk
 from agents.messages.to_hub import ExecutorReport, GpuReport, NodeReport, ToHub
 from agents.messages.wire import Decoder, encode
 from templates_lib.values.work import Unit
@@ -41,7 +41,7 @@ def test_a_report_of_the_release_before_is_taken() -> None:
 
 def test_the_release_before_takes_a_report_of_today() -> None:
     work = (OfferedWork("m/prefill", Unit.PROMPT_TOKEN, 30, 10, 20),)
-    line = OfferedLine("f", "m", "chat", "p", 3, 1, 30, 15, 2, 20, 10, work)
+    line = OfferedLine("f", "m", "chat", "p", 3, 1, 30, 15, 2, 20, 10, work, (ServedKey("k", 2, (20,)),))
     assert Decoder[FormerOffered](FormerOffered).decode(encode(Offered("l", 600, 60, 1, (line,)))) == FORMER
 
 

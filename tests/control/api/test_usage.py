@@ -35,7 +35,9 @@ def usage(api: Api, since: datetime, until: datetime) -> dict[str, Any]:
     return found
 
 
-def test_a_models_dollars_are_shared_by_the_tokens_of_projects(operator: Api, viewer: Api, database: Database) -> None:
+def test_what_is_used_of_a_models_dollars_is_shared_by_the_tokens_of_projects(
+    operator: Api, viewer: Api, database: Database
+) -> None:
     operator.post("/fleets", {"spec": spec(), "mode": "approve"})
     kept_plan(database, "chat")
     now = datetime.now(UTC)
@@ -65,9 +67,9 @@ def test_a_models_dollars_are_shared_by_the_tokens_of_projects(operator: Api, vi
     assert model["idle_usd"] == pytest.approx(0.75 * usd)
     support, nobody = found["projects"]
     assert (support["project"], nobody["project"]) == ("support", "")
-    assert [support["usd"], nobody["usd"]] == pytest.approx([0.75 * usd, 0.25 * usd])
-    assert support["usd_per_million_tokens"] == pytest.approx(model["usd_per_million_tokens"])
-    assert found["unused_usd"] == 0
+    assert [support["usd"], nobody["usd"]] == pytest.approx([0.75 * 0.25 * usd, 0.25 * 0.25 * usd])
+    assert support["usd_per_million_tokens"] == pytest.approx(0.25 * model["usd_per_million_tokens"])
+    assert found["unused_usd"] == pytest.approx(model["idle_usd"])
 
 
 def test_what_served_nothing_is_of_no_project(operator: Api, viewer: Api, database: Database) -> None:

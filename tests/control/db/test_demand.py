@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
-from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, Waiting, WaitingLine
+from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, ServedKey, Waiting, WaitingLine
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
-from control.db.demand_tables import demand_hour, demand_line, demand_report
+from control.db.demand_tables import demand_hour, demand_line, demand_report, key_use
+from control.db.traffic_series import served_by_key
 from policies.metered_work import REQUEST
 from templates_lib.values.work import Unit
 
@@ -116,6 +117,44 @@ def test_reports_become_hours_once_and_say_the_same(demand: PostgresDemand, data
             )
         }
     )
+
+
+def used(database: Database) -> dict[tuple[str, str, str], int]:
+    """By project, key and unit."""
+    since, until = NOON - 2 * HOUR, NOON + timedelta(days=3)
+    return {
+        (work.project, work.key, unit): units
+        for work in served_by_key(database, since, until, "f")
+        for unit, units in (("requests", work.requests), *((name, count) for name, count in work.units.items()))
+    }
+
+
+def test_use_by_key_is_that_of_the_newest_revisions_and_becomes_hours(demand: PostgresDemand, database: Database):
+    def told(start: datetime, revision: int, *keys: ServedKey) -> Offered:
+        work = (
+            OfferedWork("m/prefill", Unit.PROMPT_TOKEN, 90, 0, 90),
+            OfferedWork("m/decode", Unit.OUTPUT_TOKEN, 9, 0, 9),
+        )
+        line = OfferedLine("f", "m", "chat", "p", 9, 0, 90, 9, 9, 90, 9, work, keys)
+        return Offered("l", int(start.timestamp()), 60, revision, (line,))
+
+    one, other = ServedKey("one", 4, (40, 4)), ServedKey("other", 2, (30, 0))
+    demand.record([("a", told(NOON, 1, one)), ("b", told(NOON, 1, one))], NOON)
+    demand.record([("a", told(NOON, 2, one, other)), ("a", told(NOON, 1))], NOON)
+    demand.record([("a", told(NOON + MINUTE, 1, one)), ("a", told(NOON + HOUR, 1, one))], NOON + HOUR)
+    known = used(database)
+    assert known == {
+        ("p", "one", "requests"): 16, ("p", "one", "m/prefill"): 160, ("p", "one", "m/decode"): 16,
+        ("p", "other", "requests"): 2, ("p", "other", "m/prefill"): 30,
+        ("p", "", "requests"): 18, ("p", "", "m/prefill"): 170, ("p", "", "m/decode"): 20,
+    }  # fmt: skip
+    for _ in range(2):
+        demand.roll_up(NOON + timedelta(hours=50, seconds=20))
+    assert used(database) == known
+    hours = select(key_use.c.started_at, key_use.c.gateway).distinct().order_by("started_at")
+    assert [tuple(row) for row in database.read(hours)] == [(NOON, ""), (NOON + HOUR, "")]
+    demand.roll_up(NOON + timedelta(days=402))
+    assert used(database) == {}
 
 
 def test_a_report_too_old_to_be_told_from_what_has_become_an_hour_is_not_taken(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork
+from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, ServedKey
+from control.gateway import meter as meter_module
 from control.gateway.meter import Meter
 from policies.metered_work import metered_classes, text_classes
 from policies.routing_table import RoutedLeg, RoutedModel, RoutedRoute
@@ -105,6 +106,35 @@ def test_what_came_is_counted_in_the_unit_of_every_work_class(clock: Clock):
         ("m/decode", Unit.OUTPUT_TOKEN): (70, 50, 20),
         ("m/draw", Unit.INVOCATION): (4, 2, 2),
     }
+
+
+def test_what_is_served_is_counted_by_key_too_and_what_is_refused_is_not(clock: Clock):
+    meter = Meter("life", 60, 10, clock)
+    meter.serve({("fleet", "m"): text_classes("m")})
+    first, second = (meter.offer(KIND, 100, 50.0, key=key) for key in ("a", "b"))
+    meter.refuse(meter.offer(KIND, 30, 50.0, key="c"))
+    nobody = meter.offer(KIND, 5, 50.0)
+    meter.settle(first, 7, is_whole=True, is_length_known=True)
+    meter.settle(nobody, 1, is_whole=True, is_length_known=True)
+    clock.now_s = 660.0
+    (report,) = meter.due(10)
+    assert line(report).keys == (ServedKey("a", 1, (100, 7)),)
+    meter.settle(second, 3, is_whole=False, is_length_known=False)  # it broke off
+    (report,) = meter.due(10)
+    assert line(report).keys == (ServedKey("a", 1, (100, 7)), ServedKey("b", 0, (100, 3)))
+    assert [work.served for work in line(report).work] == [205, 11]
+
+
+def test_keys_beyond_the_most_are_counted_with_their_project(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(meter_module, "MAX_KEYS", 2)
+    meter = Meter("life", 60, 10, clock)
+    meter.serve({("fleet", "m"): text_classes("m")})
+    for key in "abcab":
+        meter.settle(meter.offer(KIND, 10, 1.0, key=key), 1, is_whole=True, is_length_known=True)
+    clock.now_s = 660.0
+    (report,) = meter.due(10)
+    assert line(report).keys == (ServedKey("a", 2, (20, 2)), ServedKey("b", 2, (20, 2)))
+    assert line(report).served_requests == 5
 
 
 def test_an_interval_covers_what_was_watched_of_it(clock: Clock):

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from agents.channels.keys import KeyPair
 from control.db.database import Database
 from control.db.demand import PostgresDemand
-from control.db.demand_tables import demand_line
+from control.db.demand_tables import demand_line, key_use
 from control.demand.desk import DemandDesk
 from control.gateway.published import Hold
 from templates_lib.values.work import Unit
@@ -97,6 +97,10 @@ async def _two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path: Pat
             await until(lambda: recorded(database) == (11, 44, 88))
         assert woken == []
         assert recorded(database, "served") == (11, 44, 88)
+        keys = select(key_use.c.key, key_use.c.unit, func.sum(key_use.c.served)).group_by(key_use.c.key, key_use.c.unit)
+        used = {(key, unit): int(units) for key, unit, units in database.read(keys)}
+        own = "0123456789ab"  # the one key of both
+        assert used == {(own, "invocation"): 11, (own, "prompt_token"): 44, (own, "output_token"): 88}
     finally:
         for world in worlds:
             world.stop()

@@ -1,4 +1,4 @@
-import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, got, type Schemas } from "./client";
 
 export type By = Schemas["By"];
@@ -16,6 +16,17 @@ export const usage = (since: string) =>
   queryOptions({
     queryKey: ["cost", "usage", since],
     queryFn: () => got(api.GET("/api/v1/cost/usage", { params: { query: { since } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 60_000,
+  });
+
+/** The dearest first; a page of cheaper ones at a time. */
+export const keyCosts = (since: string) =>
+  infiniteQueryOptions({
+    queryKey: ["cost", "keys", since],
+    queryFn: ({ pageParam }) => got(api.GET("/api/v1/cost/keys", { params: { query: { since, limit: 100, cursor: pageParam } } })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.next ?? undefined,
     placeholderData: keepPreviousData,
     refetchInterval: 60_000,
   });

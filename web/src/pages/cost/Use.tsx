@@ -7,6 +7,7 @@ import { Empty, Loaded } from "@/components/feedback";
 import { Num, Percent, percent, Usd } from "@/components/figures";
 import { Meter } from "@/components/Meter";
 import { TableBox } from "@/components/TableBox";
+import { Keys } from "./Keys";
 
 type Report = Schemas["UsageReport"];
 
@@ -21,6 +22,7 @@ export function Use({ since }: { since: string }) {
       <Card title="By project of the keys" flush>
         <Loaded query={read}>{(report) => <Projects report={report} />}</Loaded>
       </Card>
+      <Keys since={since} />
     </>
   );
 }
@@ -85,7 +87,7 @@ function Projects({ report }: { report: Report }) {
   if (!report.projects.length) {
     return (
       <Empty compact title="No key was used in this span">
-        The dollars of a model are shared by the tokens that the keys of each project used.
+        The dollars of a model are split by what the keys of each project used.
       </Empty>
     );
   }
@@ -119,7 +121,7 @@ function Projects({ report }: { report: Report }) {
       </TableBox>
       {report.unused_usd > 0 && (
         <p className="hint">
-          <Usd value={report.unused_usd} /> went to models that served nothing: no project's.
+          <Usd value={report.unused_usd} /> stood idle: no project's.
         </p>
       )}
     </>
