@@ -1,6 +1,7 @@
 """A hub on this machine that speaks the part of the Hugging Face protocol that its client asks for files with."""
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ class Hub:
     """Files that arrive with a flipped bit."""
     sizes: dict[str, int] = field(default_factory=dict)
     """File → bytes that it is said to have, of those that are not as large as they claim."""
+    ahead_s: float = 0.0
+    """Of this machine's clock."""
     sent: list[str] = field(default_factory=list)
     """Files that were sent, in order."""
     url: str = ""
@@ -55,6 +58,9 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self._answer(body=True)
 
         def log_message(self, *_: Any) -> None: ...
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string((time.time() if timestamp is None else timestamp) + hub.ahead_s)
 
         def _answer(self, body: bool) -> None:
             name, _, rest = self.path.lstrip("/").partition("/resolve/")

@@ -86,6 +86,7 @@ def _arguments() -> argparse.Namespace:
     node.add_argument("--pair", choices=("none", "first", "second"), default="none", help="place in a pair of nodes")
     node.add_argument("--meet", type=_host_and_port, metavar="HOST:PORT", help="where the first of the pair waits")
     node.add_argument("--seconds", type=float, default=1800.0, help="end after as long, whatever is measured by then")
+    node.add_argument("--linger-s", type=float, default=0.0, help="stay as long behind the last line that is printed")
     arguments = parser.parse_args()
     if arguments.out is None and arguments.what != "node":
         parser.error("--out FILE is missing")
@@ -211,7 +212,9 @@ def _main() -> int:
     try:
         if arguments.what == "node":
             asked = {name: getattr(arguments, name) for name in NodeSweep.__slots__}
-            return measure_node(NodeSweep(**asked))
+            status = measure_node(NodeSweep(**asked))
+            time.sleep(arguments.linger_s)
+            return status
         with arguments.out.open("wb") as out:
             _MEASURES[arguments.what](arguments, out)
     except (EngineError, LinkLostError, NoWeightsError, WeightsError, OSError, ValueError) as error:

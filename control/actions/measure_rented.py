@@ -28,6 +28,10 @@ from templates_lib.ports.source import Progress
 from templates_lib.values.engines import least_driver
 from templates_lib.values.offer import Offer
 
+_LINGER_S = 30.0
+"""Seconds that a node's program stays behind its last line, so that Ray passes it on: SkyPilot waits half a second for
+that, and a node whose last line is lost is held for all its minutes. Once the line is read the node is given back."""
+
 
 class NotGivenBackError(ValueError):
     """Nodes may still cost money; the message names them and what ends them."""
@@ -77,8 +81,8 @@ class Measurement:
         dtype = "fp32" if self.model.activation_dtype == "fp32" else "bf16"
         what = ("--engine", self.engine, "--weights", self.weights, "--device", self.device)
         sizes = ("--tensor-parallel", str(self.tensor_parallel), "--hidden-size", str(self.model.hidden_size))
-        seconds = ("--seconds", f"{60 * self.quotation.limits.minutes:.0f}")
-        return ("python3", "-m", "agents.profile", "--dtype", dtype, "node", *what, *sizes, *seconds, *of_pair)
+        times = ("--seconds", f"{60 * self.quotation.limits.minutes:.0f}", "--linger-s", f"{_LINGER_S:g}")
+        return ("python3", "-m", "agents.profile", "--dtype", dtype, "node", *what, *sizes, *times, *of_pair)
 
     def differs(self, machine: Machine) -> str:
         """Say how a node differs from what is to be measured; empty: it does not."""

@@ -4,6 +4,10 @@ import re
 
 from control.cloud.errors import OwnFaultError
 
+_CLOCK = re.compile(
+    r"RequestTimeTooSkewed|Signature expired: |Signature not yet current|Token used too early"
+    r"|Token must be a short-lived token"
+)
 _FAULTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (what, re.compile(pattern))
     for what, pattern in (
@@ -17,7 +21,7 @@ _FAULTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("a certificate is not trusted", r"CERTIFICATE_VERIFY_FAILED"),
         ("the disk is full", r"No space left on device|Disk quota exceeded"),
         ("too many files are open", r"Too many open files"),
-        ("a clock is wrong", r"RequestTimeTooSkewed|Signature not yet current|Token used too early"),
+        ("a clock is wrong", _CLOCK),
     )
 )
 _OF_THE_SYSTEM = re.compile(
@@ -38,6 +42,11 @@ def own_fault(cloud: str, text: str) -> OwnFaultError | None:
             line = " ".join(text[begin:].partition("\n")[0].split())[:400]
             return OwnFaultError(f"{cloud}: {what} on the control plane's machine: {line}")
     return None
+
+
+def wrong_clock(cloud: str, line: str) -> OwnFaultError | None:
+    """The same of a vendor's refusal of credentials that were signed at another time than its own."""
+    return own_fault(cloud, line) if _CLOCK.search(line) else None
 
 
 def fault_inside(cloud: str, cause: str) -> OwnFaultError | None:

@@ -12,6 +12,7 @@ from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.port import Cloud
 from control.offers.cloud_reader import CloudReader
 from control.overlay.interface import lacking
+from control.preflight.clock import of_clock
 from control.preflight.drivers import of_compilers, of_drivers
 from control.preflight.finding import Finding, Status
 from control.preflight.firewalls import of_firewalls
@@ -47,6 +48,7 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
         for finding in _tools():
             has_tools = has_tools and finding.status is Status.PASS
             yield finding
+        yield from of_clock(planned)
     if any(planned.world.fleet.sources.reach.overlays(cloud) for cloud in planned.clouds):
         yield _overlay()
     addresses = _resolved(site.address) if rented else ()

@@ -33,16 +33,13 @@ from templates_lib.values.offer import Market
 _LOG_LINES = 60
 _LOG_AGAIN = timedelta(seconds=10)
 """Between two looks at the log of a node: each goes there by ssh."""
-_ASTRAY = timedelta(seconds=20)
-"""How long a node is seen not to reach this control plane before it is given up: one that was away itself is found by
-then."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LogRead:
     at: datetime
-    astray_since: datetime | None = None
-    """Since when the node is seen not to reach the control plane."""
+    failed_since: datetime | None = None
+    """Since when its logs tell of a failure."""
 
 
 class SkyPilotCloud:
@@ -121,9 +118,9 @@ class SkyPilotCloud:
         if now - last.at < _LOG_AGAIN:
             return ""
         found = failure_in(self._tail(Tail(name, _LOG_LINES, of_command=True)))
-        astray_since = (last.astray_since or now) if found is not None and found.tries_on else None
-        self._logs_read[name] = _LogRead(now, astray_since)
-        if found is None or (astray_since is not None and now - astray_since < _ASTRAY):
+        failed_since = None if found is None else last.failed_since or now
+        self._logs_read[name] = _LogRead(now, failed_since)
+        if found is None or failed_since is None or now - failed_since < found.patience:
             return ""
         return found.text
 

@@ -4,7 +4,7 @@ own otherwise."""
 import re
 
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
-from control.cloud.own_fault import fault_inside, own_fault
+from control.cloud.own_fault import fault_inside, own_fault, wrong_clock
 from control.cloud.skypilot.messages import CallFailed
 from control.cloud.vendor_errors import last_vendor_error
 
@@ -33,7 +33,7 @@ def cloud_error(cloud: str, failed: CallFailed) -> CloudError:
     found = last_vendor_error(cloud, f"{failed.text}\n{failed.log}\n{failed.cause}")
     if found is not None:
         vendor_error, line = found
-        return vendor_error.error(cloud, line[:_TEXT_CHARS])
+        return wrong_clock(cloud, line) or vendor_error.error(cloud, line[:_TEXT_CHARS])
     fault = own_fault(cloud, f"{failed.kind}: {failed.text}") or fault_inside(cloud, failed.cause)
     if fault is None and failed.kind in _REQUEST_IS_WRONG:
         # A lost connection is no verdict, whatever was printed before: something may have been created.

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 
 from agents.messages.to_registry import NOT_REGISTERED, REGISTERED
 from control.cloud.skypilot.set_up import SET_UP_FAILED
@@ -9,20 +10,26 @@ from control.cloud.skypilot.set_up import SET_UP_FAILED
 AGENT_ENDED = "node: "
 """Begins the line with which an agent ends that cannot go on (`agents.node`)."""
 _FAILED = re.compile(rf"{re.escape(SET_UP_FAILED)} with exit code \d")
-_JOB_FAILED = re.compile(r"^ERROR: (Job \d+(?:'s setup)? failed with return code.*)$", re.MULTILINE)
-"""SkyPilot's own last line of a job, be it that its command was killed and said nothing."""
+_JOB_FAILED = re.compile(r"^ERROR: (Job \d+(?:'s setup)? failed\b.*)$", re.MULTILINE)
+"""SkyPilot's own line of a job that failed, be it that its command or set-up was killed and said nothing."""
 _PREFIX = re.compile(r"^\([^)]*pid=\d+[^)]*\)\s*")
 """SkyPilot's, before each line of a job."""
 _SHOWN_LINES = 5
 _SHOWN_CHARS = 600
+ASTRAY = timedelta(seconds=20)
+"""How long a node is seen not to reach this control plane before it is given up: one that was away itself is found by
+then."""
+LAST_WORDS = timedelta(seconds=5)
+"""The same of a job that failed and has not said why: SkyPilot tells of a failed set-up before it gives the set-up's
+last lines time to arrive (`sky.backends.task_codegen`), and on a busy node they take longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFailure:
     text: str
     """Last lines of the log that tell of it."""
-    tries_on: bool = False
-    """The agent has not reached the control plane so far: it may yet, where that was away."""
+    patience: timedelta = timedelta(0)
+    """How long it is to be seen before it counts: a later log may tell of none, or tell more."""
 
 
 def failure_in(log: str) -> LogFailure | None:
@@ -36,11 +43,11 @@ def failure_in(log: str) -> LogFailure | None:
         return LogFailure(_shown(lines))
     if job := _JOB_FAILED.search(log):
         said = [line for line in lines if not _JOB_FAILED.match(line)]
-        return LogFailure(_shown([*said, job[1].strip()]))
+        return LogFailure(_shown([*said, job[1].strip()]), LAST_WORDS)
     missed = next((line for line in reversed(lines) if NOT_REGISTERED in line or REGISTERED in line), "")
     if NOT_REGISTERED in missed:
         what = "it does not reach the control plane: are its ports open to this node?"
-        return LogFailure(f"{what} {_shown([missed])}", tries_on=True)
+        return LogFailure(f"{what} {_shown([missed])}", ASTRAY)
     return None
 
 

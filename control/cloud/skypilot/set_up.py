@@ -25,6 +25,12 @@ from templates_lib.values.engines import ENGINES, compiling, environments
 
 SET_UP_FAILED = "medley: the set-up of this node has failed"
 """Begins the last line of a set-up that fails: the control plane looks for it in the node's log."""
+_TRAP = (
+    f'''trap 'code=$?; [ "$code" = 0 ] || {{ echo "{SET_UP_FAILED} with exit code $code" >&2; '''
+    """[ -z "${SKYPILOT_TASK_ID:-}" ] || sleep 3; }' EXIT"""
+)
+"""Shell command that says so when a set-up fails, and stays behind its last words in a job of SkyPilot's: Ray passes on
+what a job prints, and SkyPilot waits a second for that, which on a busy node is not enough."""
 AGENT_LOCK = "data/engines/agent.lock"
 """Wheels that a node installs where its image lacks what the agent needs, with their hashes (`make locks`)."""
 _DRIVER = """\
@@ -47,7 +53,7 @@ fi
 _SET_UP = """\
 (
 set -eu
-trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
+{trap}
 {driver}{compiler}wheel="$HOME/.medley/{wheel}"
 if ! echo "{sha256}  $wheel" | sha256sum --check --status; then
     found="$(sha256sum < "$wheel" | cut -d ' ' -f 1)"
@@ -91,7 +97,7 @@ what the agent needs, as in an image made for it, or makes one."""
 _SET_UP_ENGINE = """\
 (
 set -eu
-trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
+{trap}
 for python in "$HOME/.medley/{engine}/bin/python" "${{{variable}:-}}" python3; do
     if command -v "$python" > /dev/null && "$python" "$HOME/.medley/meets.py" {has}; then
         command -v "$python" > "$HOME/.medley/{engine}.python"
@@ -110,7 +116,7 @@ echo "$HOME/.medley/{engine}/bin/python" > "$HOME/.medley/{engine}.python"
 _SET_UP_OVERLAY = """\
 (
 set -eu
-trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
+{trap}
 as_root() {{ if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }}
 if ! command -v wg > /dev/null; then
     as_root apt-get update -qq
@@ -212,13 +218,13 @@ def _set_up(request: NodeRequest) -> Iterator[str]:
         sha256=wheel.sha256,
         requirements=shlex.join(agent_requirements()),
         lock=AGENT_LOCK,
-        failed=SET_UP_FAILED,
+        trap=_TRAP,
         driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
         compiler=_COMPILER.format(engines=" and ".join(compiled)) if request.least_driver and compiled else "",
     )
     if request.overlay is not None:
         yield _SET_UP_OVERLAY.format(
-            failed=SET_UP_FAILED,
+            trap=_TRAP,
             device=DEVICE,
             mtu=MTU,
             variable=KEY_VARIABLE,
@@ -232,7 +238,7 @@ def _set_up(request: NodeRequest) -> Iterator[str]:
             engine=name,
             variable=ENGINES[name].python_variable,
             has=shlex.join(environment.has),
-            failed=SET_UP_FAILED,
+            trap=_TRAP,
             python=environment.python,
             lock=environment.lock,
         )

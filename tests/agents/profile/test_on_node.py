@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from agents.messages.to_profiler import MARK, Done, Failed, Machine, Measured, line, said_in
+from agents.profile import __main__ as command
 from agents.profile import on_node
 from agents.profile.on_node import NodeSweep, measure_node
 
@@ -29,6 +30,22 @@ def test_a_node_without_a_gpu_says_so_and_measures_nothing(
     assert any(each.startswith("torch ") for each in found.releases)
     assert isinstance(failed, Failed)
     assert failed.part == "machine"
+
+
+def test_its_program_stays_behind_its_last_line_until_that_was_passed_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed: list[tuple[float, int]] = []
+
+    def sleep(seconds: float) -> None:
+        printed.append((seconds, len(tuple(said_in(capsys.readouterr().out)))))
+
+    monkeypatch.setattr(on_node.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(command.time, "sleep", sleep)
+    asked = ("--weights", "hf:no/where", "--hidden-size", "64", "--device", "cuda", "--linger-s", "7")
+    monkeypatch.setattr(command.sys, "argv", ["agents.profile", "--dtype", "bf16", "node", *asked])
+    assert command._main() == 1
+    assert printed == [(7.0, 2)], "the machine, and why it is not measured"
 
 
 def test_a_part_that_fails_is_named_with_its_last_words(capfd: pytest.CaptureFixture[str]) -> None:

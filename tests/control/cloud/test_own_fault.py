@@ -42,6 +42,29 @@ def test_what_our_own_machine_lacks_is_no_refusal_of_a_cloud(kind: str, text: st
         assert text.partition("(")[0][:20] in str(error)
 
 
+@pytest.mark.parametrize(
+    ("cloud", "text"),
+    [
+        (
+            "aws",
+            "An error occurred (SignatureDoesNotMatch) when calling the GetCallerIdentity operation: Signature expired"
+            ": 20261127T143000Z is now earlier than 20261127T152500Z (20261127T153000Z - 5 min.)",
+        ),
+        (
+            "aws",
+            "An error occurred (SignatureDoesNotMatch) when calling the GetCallerIdentity operation: Signature not yet "
+            "current: 20261127T163000Z is still later than 20261127T153500Z (20261127T153000Z + 5 min.)",
+        ),
+        ("gcp", "invalid_grant: Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable time"),
+    ],
+)
+def test_a_signature_of_another_time_is_a_wrong_clock_and_no_wrong_credentials(cloud: str, text: str) -> None:
+    for failed in (CallFailed("ClientError", text), CallFailed("ResourcesUnavailableError", "none", f"x\n{text}\n")):
+        error = cloud_error(cloud, failed)
+        assert type(error) is OwnFaultError
+        assert "clock" in str(error)
+
+
 PROVISION_LOG = """\
 D 11-27 05:09:30.101 PID=71 provisioner.py:95] run_instances failed for 'n': trying on
 D 11-27 05:09:31.101 PID=71 provisioner.py:353] bulk_provision for 'n' failed. Stacktrace:

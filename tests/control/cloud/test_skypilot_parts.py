@@ -21,7 +21,7 @@ from control.cloud.skypilot.agent_wheel import agent_wheel
 from control.cloud.skypilot.cloud import SkyPilotCloud
 from control.cloud.skypilot.fleet import SkyPilotFleet
 from control.cloud.skypilot.home import SkyPilotHome
-from control.cloud.skypilot.log_failure import failure_in
+from control.cloud.skypilot.log_failure import ASTRAY, failure_in
 from control.cloud.skypilot.market import machine_rows
 from control.cloud.skypilot.messages import (
     Call,
@@ -43,7 +43,7 @@ from control.cloud.skypilot.messages import (
     Text,
 )
 from control.cloud.skypilot.process import SdkProcess
-from control.cloud.skypilot.set_up import SetUp
+from control.cloud.skypilot.set_up import SET_UP_FAILED, SetUp
 from control.cloud.skypilot.settings import SkyPilotSettings
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
@@ -334,6 +334,7 @@ def test_a_set_up_that_fails_says_why_in_the_last_lines_of_the_nodes_log(
             '(medley-node, pid=7) {"message":"registered as n"}\nERROR: Job 1 failed with return code list: [137]\n',
             "137",
         ),
+        ("ERROR: Job 1's setup failed. Failed workers: (pid=7, returncode=137).\n", "137"),
         (
             '(medley-node, pid=7) {"message":"tcp://h:1 has not registered us within 15 s; trying on"}\n'
             '(medley-node, pid=7) {"message":"something else"}\nnode: of somebody else\n',
@@ -345,7 +346,37 @@ def test_a_set_up_that_fails_says_why_in_the_last_lines_of_the_nodes_log(
 def test_an_agent_that_reaches_nobody_gave_up_or_broke_off_is_known_by_its_log(log: str, words: str) -> None:
     found = failure_in(log)
     assert (found is not None and words in found.text) == bool(words)
-    assert found is None or found.tries_on == (words == "ports open")
+    assert found is None or (found.patience == ASTRAY) == (words == "ports open")
+
+
+def test_a_set_up_whose_last_words_come_behind_its_end_is_given_up_with_them(home: SkyPilotHome) -> None:
+    ended = "ERROR: Job 1's setup failed. Failed workers: (pid=7, returncode=1).\n"
+    words = f"(setup pid=7) No space left on device\n(setup pid=7) {SET_UP_FAILED} with exit code 1\n"
+    cloud, process = adapter(home, {Tail: Text(ended)})
+    assert cloud.failure(NODE, START) == "", "its own lines are on their way"
+    process.answers[Tail] = Text(ended + words)
+    assert "No space left" in cloud.failure(NODE, START + timedelta(seconds=16))
+    process.answers[Tail] = Text(ended)
+    assert "returncode=1" in cloud.failure(NODE, START + timedelta(seconds=32)), "they never came"
+
+
+def test_a_job_of_skypilot_stays_behind_the_last_words_of_its_set_up_until_they_are_passed_on(
+    home: SkyPilotHome, tmp_path: Path
+) -> None:
+    for name, script in (("nvidia-smi", "exit 9"), ("sleep", "echo slept")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    set_up = SetUp(home).stage(replace(request(command=("true",)), least_driver=580)).set_up
+
+    def printed(**environment: str) -> list[str]:
+        environment |= {"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+        done = subprocess.run(("bash", "-c", set_up), env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert failure_in(done.stderr) is not None
+        return done.stdout.splitlines()
+
+    assert printed(SKYPILOT_TASK_ID="sky-1") == ["slept"]
+    assert printed() == []
 
 
 def test_a_node_that_does_not_reach_a_control_plane_that_was_away_gets_time_to(home: SkyPilotHome) -> None:

@@ -81,6 +81,8 @@ class Place:
     """Of models that have others than the rest."""
     lost_after_s: float = LOST_AFTER_S
     in_flight: timedelta = timedelta(seconds=15)
+    end_s: float = KeeperSettings().end_s
+    patience_s: float = PATIENCE_S
 
     @property
     def table(self) -> Path:
@@ -156,7 +158,7 @@ class ControlPlane(NoObserver):
         self.board = Board({place.gateway_key: "gateway"}, place.lost_after_s, time.monotonic())
         publisher, self.effects = Publisher(place.table, PostgresApiTokens(database), now), ThreadEffects()
         publisher.serve("live", Routing(plan, served, apps=apps))
-        settings = KeeperSettings(0.5, place.in_flight)
+        settings = KeeperSettings(0.5, place.in_flight, end_s=place.end_s)
         self.keeper = Keeper(self.stores, self.board, self.effects, publisher.publish, settings)
         self.keeper.observer = self
         self.keeper.expect(publisher.addresses)
@@ -206,13 +208,14 @@ class ControlPlane(NoObserver):
 
     async def until(self, condition: Callable[[], Any]) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self.place.patience_s):
                 while not condition():
                     if self.running.done():
                         self.running.result()
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            pytest.fail("\n".join((f"not within {PATIENCE_S:.0f} s; steps so far:", *map(str, self.steps))))
+            waited = f"not within {self.place.patience_s:.0f} s; steps so far:"
+            pytest.fail("\n".join((waited, *map(str, self.steps))))
 
     async def until_ready(self, *, but: str = "") -> str:
         """Id of the instance that is ready, once there is one that is not `but`."""

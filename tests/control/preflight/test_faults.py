@@ -211,6 +211,8 @@ APART = ("aws/us-east-2", "aws/us-east-1")
 BEFORE: Mapping[str, tuple[str, Callable[[Launch], None]]] = {
     "skypilot-missing": ("tool.skypilot", patched("control.preflight.site.importlib.util.find_spec", is_there)),
     "rsync-missing": ("tool.rsync", patched("control.preflight.site.shutil.which", lambda _: None)),
+    "clock-ahead": ("clock.host", in_hub(lambda hub: setattr(hub, "ahead_s", -3600.0))),
+    "clock-behind": ("clock.host", in_hub(lambda hub: setattr(hub, "ahead_s", 3600.0))),
     "nothing-rents-there": ("cloud.adapter", on("lambda", "H100")),
     "credentials-expired": ("account.credentials", asked(UnauthorisedError("aws: the token has expired"))),
     "account-out-of-reach": ("account.credentials", asked(OwnFaultError("aws: names are not resolved"))),

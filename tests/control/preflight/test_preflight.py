@@ -60,7 +60,7 @@ def test_a_launch_that_can_work_passes_and_fetches_no_weights(made: Planned, hub
     found = walked(made)
     known = {name: each.status for name, each in found.items() if name != "gateways.reach"}
     assert set(known.values()) == {Status.PASS}
-    order = ["tool.skypilot", "account.credentials", "network.address", "engine.family", "format.weights",
+    order = ["tool.skypilot", "clock.host", "account.credentials", "network.address", "engine.family", "format.weights",
              "weights.repository", "tokenizer.files", "disk.node"]  # fmt: skip
     assert [name for name in found if name in order] == order
     assert "13.0 GB" in found["weights.repository"].detail
