@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from control.cloud.errors import UnauthorisedError
+from control.cloud.own_fault import own_fault
 from control.cloud.skypilot.failure import cloud_error, is_credential_failure
 from control.cloud.skypilot.messages import (
     Call,
@@ -60,8 +61,8 @@ class SkyPilotFleet:
             self._changed[name] = next(self._changes)
 
     def check(self, cloud: str) -> None:
-        """Raises UnauthorisedError, with SkyPilot's reason, unless it finds credentials for the cloud that work. Those
-        that did are not asked about again until `doubt`."""
+        """Raises UnauthorisedError, with SkyPilot's reason, unless it finds credentials for the cloud that work, and
+        OwnFaultError where this machine keeps them from it. Those that did are not asked about again until `doubt`."""
         with self._checking:
             if cloud in self._usable:
                 return
@@ -70,8 +71,8 @@ class SkyPilotFleet:
                 raise cloud_error(cloud, reply)
             if not isinstance(reply, Checked):
                 raise TypeError(f"SkyPilot's answer to a check is no {type(reply).__name__}")
-            if reply.reasons[cloud]:
-                raise UnauthorisedError(f"{cloud}: {reply.reasons[cloud]}")
+            if reason := reply.reasons[cloud]:
+                raise own_fault(cloud, reason) or UnauthorisedError(f"{cloud}: {reason}")
             self._usable.add(cloud)
 
     def doubt(self, cloud: str) -> None:

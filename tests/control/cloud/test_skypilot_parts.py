@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from control.cloud.errors import GiveUpError, RetryLaterError, StockOutError, UnauthorisedError
+from control.cloud.errors import GiveUpError, OwnFaultError, RetryLaterError, StockOutError, UnauthorisedError
 from control.cloud.node import CloudNodeState
 from control.cloud.skypilot.agent_wheel import agent_wheel
 from control.cloud.skypilot.cloud import SkyPilotCloud
@@ -130,6 +130,22 @@ def test_a_cloud_without_credentials_that_work_is_not_asked_for_machines(home: S
     process.answers[LaunchCluster] = cluster()
     cloud.create(request(), START)
     assert process.count(Check) == 4
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("no AWS user\n  Reason: (SignatureDoesNotMatch): Signature expired: 1 is now earlier than 2", "clock"),
+        ("no AWS user\n  Reason: [Errno -2] Name or service not known", "names"),
+    ],
+)
+def test_credentials_that_this_machine_keeps_from_working_are_not_called_wrong(
+    home: SkyPilotHome, reason: str, said: str
+) -> None:
+    cloud, _ = adapter(home, {Check: Checked({"aws": reason})})
+    with pytest.raises(OwnFaultError, match=said) as raised:
+        cloud.create(request(), START)
+    assert not isinstance(raised.value, UnauthorisedError)
 
 
 def test_clouds_are_asked_once_in_a_while_and_at_once_for_what_we_have_changed(home: SkyPilotHome) -> None:
