@@ -24,7 +24,7 @@ from agents.engines.components.stepped import SteppedEngine
 from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.torch_components.engine import load_torch_encoder
 from agents.engines.torch_components.loading import Limits
-from agents.executor.decoder import is_decoder, serve_decoder
+from agents.executor.decoder import decoder_command, is_decoder
 from agents.executor.encoders import Encoders
 from agents.executor.generators import Place, loader_of
 from agents.executor.maker_server import MakerServer
@@ -133,7 +133,9 @@ def _main() -> int:
         components = tuple(arguments.components.split(","))
         generator = _generator(arguments, components)
         if generator is None and is_decoder(_config(arguments.checkpoint), components):
-            return uvloop.run(serve_decoder(instance, keys, _opened(arguments.checkpoint), arguments))
+            # It goes on as another program, without torch: its worker has the only copy.
+            command = decoder_command(instance.layout, _opened(arguments.checkpoint), arguments)
+            os.execv(command[0], command)  # noqa: S606 - of our own words
         server = uvloop.run(_serve(instance, keys, components, arguments, generator))
     except (BadKeyError, BadInstanceFileError, EngineError, NoWeightsError, WeightsError, OSError, ValueError) as error:
         print(f"components: {error}", file=sys.stderr)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from bench.picture_reader.assembling import MARK, assembled, language_file, save, tokenizer_of
+from bench.picture_reader.assembling import MARK, assembled, language_file, save, tokenizer_of, vision_checkpoint
 from bench.picture_reader.drawing import drawn
 from bench.picture_reader.naming import names
 from bench.picture_reader.training import train
@@ -31,7 +31,7 @@ HELD_OUT = 1_000_000
 def make(folder: Path, pictures: int, steps: int, seed: int) -> None:
     began_s = time.perf_counter()
     tokenizer = tokenizer_of(language_file())
-    model = assembled(int(tokenizer.convert_tokens_to_ids(MARK)))
+    model = assembled(int(tokenizer.convert_tokens_to_ids(MARK)), vision_checkpoint())
     train(model, tokenizer, [drawn(seed + n) for n in range(pictures)], steps, seed)
     folder.mkdir(parents=True, exist_ok=True)
     save(model, tokenizer, folder)

@@ -61,9 +61,9 @@ def tokenizer_of(gguf: Path) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def assembled(mark: int) -> InternVLForConditionalGeneration:
-    """The model in fp32, its connector random. `mark`: the token that stands for a row."""
-    seen, read = vision_checkpoint(), open_checkpoint(language_file())
+def assembled(mark: int, seen: Checkpoint) -> InternVLForConditionalGeneration:
+    """The model in fp32, its connector random. `mark`: the token that stands for a row; `seen`: a DINOv2."""
+    read = open_checkpoint(language_file())
     model = InternVLForConditionalGeneration(InternVLConfig(**_config(seen.config, read.config, mark)))
     state = model.state_dict()
     names = {name: _vision_name(name) for name in seen.names}

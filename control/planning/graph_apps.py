@@ -21,11 +21,13 @@ from templates_lib.apps.app_work import roles_on
 from templates_lib.apps.engine_parts import parts_refusal
 from templates_lib.apps.graph_app import GraphApp, PublishedApp, PublishedType, app_of, published_graph, typed
 from templates_lib.apps.shape_lengths import lengths_of
+from templates_lib.executors.memory_need import KEPT_AS_STORED
 from templates_lib.graphs.component import ComponentKind
 from templates_lib.graphs.media_tokens import image_layout
 from templates_lib.graphs.model_graph import ModelGraph
 from templates_lib.graphs.request_type import Lengths
 from templates_lib.models.hub_weights import is_on_hub
+from templates_lib.models.onnx_weights import onnx_bytes
 from templates_lib.values.engines import DEFAULT_GRAPH_ENGINE
 from templates_lib.values.nearest_name import nearest_name
 
@@ -86,11 +88,15 @@ def graph_apps_of(file: FleetFile, document: Document) -> GraphApps:
 
 
 def _run_by(published: PublishedApp, run: AppRun, engine: str) -> PublishedApp:
-    """The app as an engine runs it: along the paths of its code. Raises ValueError and LookupError as `task_of`."""
+    """The app as an engine runs it: along the paths of its code, and with the memory that its weights take. Raises
+    ValueError and LookupError as `task_of`."""
+    family = str(published.config.get("model_type"))
+    stored = [name for of, name in sorted(KEPT_AS_STORED) if of == family]
+    size = onnx_bytes(run.weights) if stored else 0.0
+    ran = replace(published, engine=engine, file_bytes=dict.fromkeys(stored, size) if size else {})
     if published.task is not None:
-        return replace(published, engine=engine)
-    ways = task_of(run.task, recorded_task(run.task, run.name)).ways
-    return replace(published, task=ways, engine=engine)
+        return ran
+    return replace(ran, task=task_of(run.task, recorded_task(run.task, run.name)).ways)
 
 
 def _check_parts(published: PublishedApp, app: GraphApp, run: AppRun | None) -> None:

@@ -9,13 +9,15 @@ from templates_lib.apps.app_work import AppWork
 from templates_lib.apps.graph_app import PublishedApp, app_of
 from templates_lib.cost.component import PROCESSORS, EstimatedComponentCost
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.cost.measured_component import MeasuredComponentCost
+from templates_lib.cost.measured_component import MeasuredComponentCost, component_key
+from templates_lib.executors.memory_need import ExecutorNeed, executor_need
 from templates_lib.graphs.request_type import due_of
 from templates_lib.ports.component_cost import ComponentCostModel
 from templates_lib.sources.cell_source import CellSource
 from templates_lib.sources.graph_source import ExecutorSource
 from templates_lib.sources.placement_kinds import gpu_executors
 from templates_lib.values.component_profile import ComponentProfile
+from templates_lib.values.engines import graph_engines
 from templates_lib.values.gpu import GIB, Gpu
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.library import Library
@@ -74,13 +76,23 @@ def _works(
     profiles: tuple[ComponentProfile, ...],
 ) -> tuple[AppWork, ...]:
     """Made once for all sources of a fleet, as their times take a while."""
-    costs = _costs(gpus, profiles)
+    costs = _costs(gpus, profiles, dict(need for app in apps for need in _needs(app)))
     return tuple(AppWork(app_of(each), nodes, costs) for each in apps)
 
 
-def _costs(gpus: tuple[Gpu, ...], profiles: tuple[ComponentProfile, ...]) -> ComponentCostModel:
-    estimate = EstimatedComponentCost(estimated_cost_model(_gpus(gpus)))
+def _costs(
+    gpus: tuple[Gpu, ...], profiles: tuple[ComponentProfile, ...], needs: Mapping[str, ExecutorNeed]
+) -> ComponentCostModel:
+    estimate = EstimatedComponentCost(estimated_cost_model(_gpus(gpus)), needs)
     return MeasuredComponentCost(estimate, profiles) if profiles else estimate
+
+
+def _needs(published: PublishedApp) -> Iterator[tuple[str, ExecutorNeed]]:
+    """Yield what Medley's executors of an app ask for; of one that nothing runs its memory is estimated."""
+    for component in app_of(published).graph.components if published.engine in graph_engines() else ():
+        need = executor_need(published.config, component, published.file_bytes.get(component.name, 0.0))
+        if need is not None:
+            yield component_key(component), need
 
 
 def graph_evidence(recipe: GraphRecipe) -> str:
@@ -191,7 +203,7 @@ def _why(recipe: ExecutorRecipe, work: AppWork, request_type: str) -> str:
         if why := work.refusal(name):
             largest = nodes[-1]
             memory = largest.gpu_count * _gib(recipe, largest.gpu)
-            return f"{app.name}: {why}: the largest, {largest.id}, has {memory:.0f} GiB; offer larger nodes"
+            return f"{app.name}: {why}: the largest, {largest.id}, has {memory:.3g} GiB; offer larger nodes"
     return (
         f"{app.name}: no node on offer serves {request_type!r} within its objective, even one request at a time; relax "
         "slo or offer faster nodes"

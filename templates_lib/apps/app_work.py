@@ -77,12 +77,14 @@ class AppWork:
         return self._options[node.id]
 
     def refusal(self, component: str) -> str | None:
-        """Say that no node holds a component, with its weights; None: one does."""
+        """Say that no node holds a component, with what it takes; None: one does."""
         estimates = (self._estimate(node) for node in self.nodes)
         if any(next(each.holding((component,)), None) is not None for each in estimates):
             return None
-        weights = self.app.graph.component(component).weight_bytes / GIB
-        return f"component {component!r} has {weights:.1f} GiB of weights and fits no node on offer"
+        part = self.app.graph.component(component)
+        works = [kind.work[component] for kind in self.app.types if component in kind.components]
+        held = (max(self.costs.held_bytes(part, part_of(node, 1), work) for work in works) for node in self.nodes)
+        return f"component {component!r} takes {min(held) / GIB:.3g} GiB or more, and fits no node on offer"
 
     def routes(self) -> tuple[Route, ...]:
         return tuple(

@@ -1,7 +1,7 @@
 """An app that is a graph of components: an any-to-any model with the types of its requests and their objectives."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -77,6 +77,9 @@ class PublishedApp:
     task: TaskWays | None = None
     engine: str = ""
     """As of `GraphApp`."""
+    file_bytes: dict[str, float] = field(default_factory=dict)
+    """Component → bytes of its weights' file, of those that its engine holds as they are stored and whose file is
+    known (`executors.memory_need.KEPT_AS_STORED`)."""
 
     @property
     def shares(self) -> tuple[TypeShare, ...]:

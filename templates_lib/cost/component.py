@@ -3,14 +3,17 @@ networks without a KV cache."""
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
 
 from templates_lib.cost.estimated import EstimatedCostModel, gpu_of
 from templates_lib.cost.kernel_times import FittedKernels
+from templates_lib.cost.measured_component import component_key
 from templates_lib.cost.network_step import Activations, NetworkStep
+from templates_lib.executors.memory_need import ExecutorNeed, rows_of
 from templates_lib.graphs.component import (
     ELEMENT_BYTES,
     Component,
@@ -42,6 +45,9 @@ class EstimatedComponentCost:
     """A `ComponentCostModel` over one engine's estimate. No measurement of an encoder or generator is behind it."""
 
     stages: EstimatedCostModel
+    needs: Mapping[str, ExecutorNeed] = field(default_factory=dict, hash=False)
+    """`component_key` of encoders and generators that Medley's executors are to run → the memory that these ask for.
+    That of all others is estimated."""
 
     @property
     def source(self) -> str:
@@ -49,7 +55,9 @@ class EstimatedComponentCost:
 
     @property
     def fingerprint(self) -> str:
-        text = msgspec.json.encode(("component/2", self.stages.fingerprint, STEP_TOKENS, MOST_TOGETHER))
+        # What executors need goes behind, so that libraries without any keep their names.
+        needs = (sorted(self.needs.items()),) if self.needs else ()
+        text = msgspec.json.encode(("component/2", self.stages.fingerprint, STEP_TOKENS, MOST_TOGETHER, *needs))
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def seconds(self, component: Component, node: NodeConfig, work: ComponentWork, requests: float) -> float:
@@ -67,6 +75,8 @@ class EstimatedComponentCost:
 
     def held_bytes(self, component: Component, node: NodeConfig, work: ComponentWork) -> float:
         """See `ComponentCostModel`. Raises ValueError for a GPU that is not known."""
+        if (need := self._need(component, node)) is not None:
+            return need.held_bytes(rows_of(component, work), ELEMENT_BYTES * self._wider(node))
         weights = self._weight_bytes(component, node) / node.gpu_count
         match component.spec:
             case EncoderSpec(network=network):
@@ -81,9 +91,8 @@ class EstimatedComponentCost:
         self, component: Component, node: NodeConfig, work: ComponentWork, reserved_bytes: float
     ) -> float:
         """See `ComponentCostModel`. Raises ValueError for a GPU that is not known."""
-        usable = support_of(self.stages.engine).usable_share * gpu_of(node, self.stages.gpus).memory_bytes
         if not isinstance(component.spec, DecoderSpec):
-            fits = self.held_bytes(component, node, work) + reserved_bytes <= usable
+            fits = self.held_bytes(component, node, work) + reserved_bytes <= self._usable_bytes(component, node)
             return 1.0 if fits else 0.0
         whole = self._weight_bytes(component, node)
         spec = self._as_held(component, node).spec
@@ -95,6 +104,17 @@ class EstimatedComponentCost:
         free = memory.free_bytes(np.asarray(STEP_TOKENS), np.asarray(1.0))
         blocks = float(memory.kv_blocks(free, BLOCK_TOKENS)[StageRole.ONLY, 0, 0, 0])
         return min(blocks / math.ceil(max(tokens, 1.0) / BLOCK_TOKENS), MOST_TOGETHER)
+
+    def _need(self, component: Component, node: NodeConfig) -> ExecutorNeed | None:
+        """Of an executor on a GPU of its own; None: it is estimated."""
+        return self.needs.get(component_key(component)) if self.needs and node.gpu_count == 1 else None
+
+    def _usable_bytes(self, component: Component, node: NodeConfig) -> float:
+        """Of each GPU. What stands for processors has all of its memory for executors: what else their processes take
+        is no part of it."""
+        gpu = gpu_of(node, self.stages.gpus)
+        is_whole = gpu.vendor == PROCESSORS and self._need(component, node) is not None
+        return gpu.memory_bytes * (1.0 if is_whole else support_of(self.stages.engine).usable_share)
 
     def _wider(self, node: NodeConfig) -> float:
         """Bytes of a weight, of those of 16 bits: processors compute in fp32, which most of them are faster in."""

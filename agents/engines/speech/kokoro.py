@@ -17,17 +17,12 @@ from agents.engines.speech.phonemes import kokoro_phonemes
 from agents.engines.speech.sentences import cut, spoken_pieces
 from agents.engines.speech.voice_files import VoiceFiles, model_file, read_voice_files
 from agents.messages.component_work import AskedSpeech
+from templates_lib.executors.memory_need import SPOKEN_TOKEN_BYTES, SPOKEN_TOKENS
 from templates_lib.values.install_hint import install_hint
 
 SAMPLES_PER_S = 24_000
-_MOST_TOKENS = 250
-"""Of phonemes, of one run, about 18 s. Its text encoder has positions for 510, which take twice the memory; sentences
-are cut alike wherever an answer goes on, so that this does not depend on the memory of a node."""
 _MOST_CHARACTERS = 300
 """Of a piece: more would exceed the tokens at once, as a rule."""
-_ROW_BYTES = 3 << 19
-"""Memory of a run for each token: as measured, a process that has spoken 510 tokens (30 s) with the int8 network of
-`bench.speech` has grown by 724 MiB over what it had with the weights, 1.42 MiB a token; rounded up."""
 _LOUDEST = 32_767
 _NUMBER_S = 0.5
 """Seconds in which a number up to ten is spoken, about, in any language."""
@@ -69,9 +64,9 @@ def load_kokoro(folder: Path, component: str, threads: int, memory_bytes: int | 
         family="kokoro",
         component=component,
         most_units=1,
-        most_rows=_MOST_TOKENS,
+        most_rows=SPOKEN_TOKENS,
         weight_bytes=size,
-        row_bytes=_ROW_BYTES,
+        row_bytes=SPOKEN_TOKEN_BYTES,
         dtype="as stored",
         device="cpu",
         loaded_bytes=size,
@@ -81,8 +76,8 @@ def load_kokoro(folder: Path, component: str, threads: int, memory_bytes: int | 
     )
     if memory_bytes is not None and facts.most_memory_bytes > memory_bytes:
         raise OutOfMemoryError(
-            f"Kokoro takes {size / 2**20:.0f} MiB of weights and {_MOST_TOKENS * _ROW_BYTES / 2**20:.0f} MiB for a "
-            f"sentence of {_MOST_TOKENS} phonemes, of {memory_bytes / 2**20:.0f} MiB: give it more"
+            f"Kokoro takes {size / 2**20:.0f} MiB of weights and {(facts.most_memory_bytes - size) / 2**20:.0f} MiB "
+            f"for a sentence of {SPOKEN_TOKENS} phonemes, of {memory_bytes / 2**20:.0f} MiB: give it more"
         )
     return KokoroEngine(facts, session, files)
 
@@ -118,7 +113,7 @@ class KokoroEngine:
         if "int" in self._speed.type and not asked.speed.is_integer():
             raise BadBatchError(f"this model speaks at whole speeds only, such as 1 and 2, not {asked.speed:g}")
         # Slow sound is long: it has no more bytes than a piece of a message may have.
-        most = int(_MOST_TOKENS * min(1.0, asked.speed))
+        most = int(SPOKEN_TOKENS * min(1.0, asked.speed))
         pieces = [
             tokens for piece in spoken_pieces(asked.text, _MOST_CHARACTERS) for tokens in self._read(piece, voice, most)
         ]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from agents.engines.speech.phonemes import language_of
 from agents.weights.errors import CorruptWeightsError, MissingWeightsError
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
+from templates_lib.models.onnx_weights import onnx_files
 
 CONFIG, TOKENIZER, VOICES = "config.json", "tokenizer.json", "voices"
 _MOST_SYMBOLS = 4096
@@ -41,7 +42,7 @@ def read_voice_files(folder: Path, width: int) -> VoiceFiles:
 
 def model_file(folder: Path) -> Path:
     """Raises MissingWeightsError where there is none, or more than one."""
-    found = sorted((*folder.glob("*.onnx"), *(folder / "onnx").glob("*.onnx")))
+    found = onnx_files(folder)
     if len(found) != 1:
         names = ", ".join(each.name for each in found) or "none"
         raise MissingWeightsError(f"{folder} has not exactly one ONNX file, there or in onnx/ (found: {names})")

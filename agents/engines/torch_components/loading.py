@@ -15,6 +15,7 @@ from agents.engines.torch_engine.shard import WHOLE
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.fingerprint import FingerprintedCheckpoint
 from agents.weights.meter import MeteredCheckpoint
+from templates_lib.executors.memory_need import layer_values
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 
 
@@ -77,8 +78,7 @@ def load_component(
             raise
         raise OutOfMemoryError(f"{component} of {family} does not fit {device}: {error}") from error
     weight_bytes = sum(math.prod(checkpoint.shape(name)) for name in metered.reading.names) * dtype.itemsize
-    # Itself, its sum, its norm, queries, keys, values, what they mix to; and the feed-forward block's width, twice.
-    row_bytes = dtype.itemsize * max(7 * made.hidden_size + 2 * made.ffn_width, values_behind(made))
+    row_bytes = dtype.itemsize * int(max(layer_values(made.hidden_size, made.ffn_width), values_behind(made)))
     most_rows = limits.most_rows
     if limits.memory_bytes is not None and limits.takes_fewer:
         most_rows = max(1, min(most_rows, (limits.memory_bytes - weight_bytes) // row_bytes))

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from agents.engines.torch_components.picture_denoiser import Tensors
+from templates_lib.executors.memory_need import decoded_values
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 
 Layer = Callable[[torch.Tensor], torch.Tensor]
@@ -116,25 +117,19 @@ def read_picture_decoder(fields: Fields, tensors: Tensors) -> PictureDecoder:
         read.attention(f"{middle}.attentions.0", widths[0]),
         read.residual(f"{middle}.resnets.1", widths[0], widths[0]),
     ]
-    blocks, entering, values = fields.integer("num_res_blocks", low=1, high=64), widths[0], [8 * widths[0]]
+    blocks, entering = fields.integer("num_res_blocks", low=1, high=64), widths[0]
     for number, width in enumerate(widths):
         for block in range(blocks + 1):
             layers.append(read.residual(f"decoder.up_blocks.{number}.resnets.{block}", entering, width))
-            # A block that changes the width holds what came, that by its shortcut, and what enters, is read and leaves
-            # its second convolution, and a length for its norm; another holds one less.
-            values.append((4 if entering == width else 5) * max(entering, width) + 1 << 2 * number)
             entering = width
         if number + 1 < len(widths):
             entering = width // 2
-            # A quarter as many as it was, then twice as high and wide, and half of the channels of that.
-            values.append((width // 4 + 1 + width + entering) << 2 * (number + 1))
             place = f"decoder.up_blocks.{number}.upsamplers.0.resample.1"
             layers.append(_Doubled(read.flat(place, width, entering)))
     layers += [_Norm(tensors("decoder.norm_out.gamma", (entering, 1, 1, 1))[..., 0]), functional.silu]
     layers.append(read.causal("decoder.conv_out", entering, _COLOURS))
     mean, deviation = (_latents(fields, key, channels, read.like) for key in ("latents_mean", "latents_std"))
-    doublings = len(widths) - 1
-    return PictureDecoder(tuple(layers), mean, deviation, 2**doublings, -(-max(values) >> 2 * doublings))
+    return PictureDecoder(tuple(layers), mean, deviation, 2 ** (len(widths) - 1), decoded_values(widths, blocks))
 
 
 def _latents(fields: Fields, key: str, channels: int, like: torch.Tensor) -> torch.Tensor:

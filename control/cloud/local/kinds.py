@@ -7,7 +7,8 @@ from control.cloud.local.kind import LocalKind
 PROCESSES_MIB = 448
 """Memory for a node's agent, its instance's scheduler and its engine's own code and activations, and for what is read
 and not yet in place while weights are loaded: `python -m bench.local_throughput` prints what nodes take, and 40 MiB are
-for the agent."""
+for the agent. Nodes with executors of apps have a sidecar as well: one that writes about pictures took 296 MiB beside
+SmolLM2's weights and KV cache (27 November 2026), and `tests/e2e/test_up_with_pictures.py` holds nodes to this."""
 
 
 @dataclass(frozen=True, slots=True)

