@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from control.cli.options import DatabaseOption, Isolation, IsolationOption
+from policies.workflows.call_dispatch import CallDispatch, DispatchName
 
 
 def orchestrator(
@@ -15,6 +16,17 @@ def orchestrator(
         str | None, typer.Option(help="URL of Medley's gateway. Without it, runs call services alone.")
     ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1000, help="Runs at the same time, each a process.")] = 32,
+    places: Annotated[
+        int, typer.Option(min=1, max=32, help="Processes for the services of each app: so many batches at once.")
+    ] = 1,
+    dispatch: Annotated[
+        DispatchName,
+        typer.Option(
+            help="Where calls of services are computed. speculative: where the run ends earliest with the calls that "
+            "are predicted by runs before it, whose services are loaded ahead; greedy: where each is done first; "
+            "round_robin: in turn."
+        ),
+    ] = DispatchName.GREEDY,
     isolation: IsolationOption = Isolation.NETWORK,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -40,15 +52,25 @@ def orchestrator(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     holder = f"{socket.gethostname()}:{os.getpid()}"
-    settings = OrchestratorSettings(runs=runs, needs_isolation=isolation is Isolation.NETWORK)
+    settings = OrchestratorSettings(runs=runs, places=places, needs_isolation=isolation is Isolation.NETWORK)
+    chosen = _dispatch(dispatch, places)
     with opened(database_url) as database:
         clock = shared_clock(database)
         keys = ProjectKeys(database, holder, clock)
         models = None if gateway is None else ModelCalls(gateway, keys.key)
         try:
-            Orchestrator(database, settings, models, clock, holder).run(stopped)
+            Orchestrator(database, settings, models, clock, holder, chosen).run(stopped)
         finally:
             keys.revoke()
+
+
+def _dispatch(name: DispatchName, places: int) -> CallDispatch | None:
+    """Return who says where calls are computed; None where there is one place, and nothing is to be predicted."""
+    if places == 1 and name is not DispatchName.SPECULATIVE:
+        return None
+    from policies.workflows.dispatches import DISPATCHES
+
+    return DISPATCHES[name]()
 
 
 def dev(

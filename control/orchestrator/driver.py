@@ -13,6 +13,7 @@ import msgspec
 
 from control.db.errors import DeposedError
 from control.db.run_journal import RunJournal
+from control.orchestrator.call_places import MOST_TOGETHER
 from control.orchestrator.code_process import RUNNER, CodeProcess
 from control.orchestrator.failures import RunBrokeError, RunnerLostError
 from control.orchestrator.patient_journal import PatientJournal
@@ -20,7 +21,7 @@ from control.orchestrator.settings import OrchestratorSettings
 from control.orchestrator.started_calls import CallEnded, StartedCalls
 from control.runs.book import RunBook
 from control.runs.losses import Losses
-from control.runs.record import INLINE_BYTES, AppVersion, CallRecord, CallState, RunRecord, Settled
+from control.runs.record import INLINE_BYTES, AppVersion, CallRecord, CallState, RunRecord, Settled, path_order
 from control.runs.run_state import RESUMABLE, RunState
 from medley_sdk.errors import NonDeterminismError
 from medley_sdk.flows.messages import (
@@ -95,6 +96,7 @@ class RunDriver:
             if not self.run.durable and self.run.restarts:
                 raise _Ended(RunState.FAILED, "its orchestrator was lost; only durable runs go on then")
             self._book = RunBook(self._journal.calls(self.run))
+            self._calls.made(self._book.made())
             self._end(*self._executed())
         except _Ended as end:
             self._end(end.state, str(end))
@@ -110,6 +112,8 @@ class RunDriver:
             self._journal.end(self.run, state, self._clock(), reason, answer, caught)
         except DeposedError:
             return
+        if state is RunState.DONE:
+            self._calls.learn()
 
     def _executed(self) -> tuple[RunState, str, bytes | None]:
         """Execute the code, again where its process is lost, until it ends; return how."""
@@ -141,7 +145,7 @@ class RunDriver:
         settings, version = self._settings, self._version
         ask = LoadApp(version.file, version.source, settings.limits)
         loaded = process.load(ask, settings.load_s, needs_isolation=settings.needs_isolation)
-        self._calls.services = {each.name: each for each in loaded.services}
+        self._calls.loaded(loaded.services)
         self._check_time()
         message: Any = process.asked(Start(self.run.workflow, self.run.id, self.run.arguments), settings.step_s)
         while isinstance(message, Step):
@@ -188,7 +192,9 @@ class RunDriver:
             self._journal.intend(self.run, records, (), now)
         for record in records:
             self._book.recorded(record)
+        self._calls.made(sorted((each.call for each in records), key=lambda call: path_order(call.path)))
         self._start()
+        self._calls.place((), self._book.waiting)  # what follows may be loaded though nothing could be started
 
     def _is_known(self, path: str) -> bool:
         return self._book.has(path) and self._book[path].state is not CallState.OPEN
@@ -199,15 +205,20 @@ class RunDriver:
             marks = [each.call.path for each in ready if each.started_at is None and each.call.kind is CallKind.SERVICE]
             if marks:
                 self._journal.intend(self.run, (), marks, self._clock())
-            for record in ready:
-                uncertain = self._book.is_uncertain(record)
-                self._book.started(record.call.path)
-                if (failure := self._book.failed_input(record)) is not None:
-                    self._settle(record, failure=failure)
-                elif uncertain:
-                    self._settle(record, failure=_uncertain(record, "it was started before its orchestrator was lost"))
-                else:
-                    self._start_one(record)
+            for first in range(0, len(ready), MOST_TOGETHER):
+                self._start_together(ready[first : first + MOST_TOGETHER])
+
+    def _start_together(self, ready: list[CallRecord]) -> None:
+        """Start calls, of which places see all when one is chosen."""
+        book = self._book
+        failures = {each.call.path: book.failed_input(each) or _left_open(each, book) for each in ready}
+        self._calls.place([each.call for each in ready if failures[each.call.path] is None], book.waiting)
+        for record in ready:
+            book.started(record.call.path)
+            if (failure := failures[record.call.path]) is not None:
+                self._settle(record, failure=failure)
+            else:
+                self._start_one(record)
 
     def _start_one(self, record: CallRecord) -> None:
         call = record.call
@@ -222,7 +233,7 @@ class RunDriver:
             self._settle(record, failure=Failure("call", f"{call.kind} {call.target}: {size}"))
         elif call.kind is CallKind.EMIT:
             self._settle(record, value=msgspec.msgpack.encode(unpacked(given, ())[0][0]))
-        elif (failure := self._calls.start(self.run, self._version, record, given, self._usd, self.events)) is not None:
+        elif (failure := self._calls.start(record, given, self._usd, self.events)) is not None:
             self._settle(record, failure=failure)
 
     def _settle(self, record: CallRecord, value: bytes = b"", failure: Failure | None = None, usd: float = 0.0) -> None:
@@ -295,7 +306,7 @@ class RunDriver:
         record = self._book[event.path]
         if event.again:
             given = filled(record.call.given, [self._value(self._book[path]) for path in record.call.takes])
-            self._calls.start(self.run, self._version, record, given, self._usd, self.events, tries=event.tries + 1)
+            self._calls.start(record, given, self._usd, self.events, tries=event.tries + 1)
         else:
             self._settle(record, event.value, event.failure, event.usd)
             self._calls.counted(event.path)
@@ -346,8 +357,11 @@ def _due(call: FlowCall, now: datetime) -> datetime | None:
     return now + timedelta(seconds=call.timeout_s)
 
 
-def _uncertain(record: CallRecord, why: str) -> Failure:
-    call = record.call
+def _left_open(record: CallRecord, book: RunBook) -> Failure | None:
+    """Return the failure of a call that may not be started again; None: it may."""
+    if not book.is_uncertain(record):
+        return None
+    call, why = record.call, "it was started before its orchestrator was lost"
     return Failure("uncertain", f"{call.kind} {call.target}, call {call.path}: {why}; nobody knows what became of it")
 
 

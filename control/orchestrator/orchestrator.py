@@ -14,15 +14,18 @@ from datetime import datetime
 from control.db.database import Database
 from control.db.errors import DatabaseError
 from control.db.run_journal import RunJournal
+from control.db.runs import PostgresRuns
 from control.db.workflows import PostgresWorkflows
+from control.orchestrator.call_places import CallPlaces
 from control.orchestrator.driver import RunDriver, Signalled, Stop
 from control.orchestrator.model_calls import ModelCalls
-from control.orchestrator.service_worker import ServiceWorkers
+from control.orchestrator.service_workers import ServiceWorkers
 from control.orchestrator.settings import OrchestratorSettings
 from control.orchestrator.started_calls import StartedCalls, Tools
 from control.orchestrator.unjournaled import UnjournaledRun
 from control.orchestrator.waiting_threads import WaitingThreads
 from control.runs.record import AppVersion, RunRecord
+from policies.workflows.call_dispatch import CallDispatch
 
 _log = logging.getLogger(__name__)
 _MOST_CLAIMS = 16
@@ -39,12 +42,15 @@ class Orchestrator:
         models: ModelCalls | None,
         clock: Callable[[], datetime],
         holder: str,
+        dispatch: CallDispatch | None = None,
     ) -> None:
-        """`clock`: the shared one. `holder`: for people, such as host and process id."""
+        """`clock`: the shared one. `holder`: for people, such as host and process id. `dispatch`: who says where calls
+        of services are computed; None: each service in its first place."""
         self._settings, self._clock, self._holder = settings, clock, holder
         self._journal, self._unjournaled = RunJournal(database), UnjournaledRun(database)
         self._workflows = PostgresWorkflows(database)
-        self._tools = Tools(models, ServiceWorkers(settings), WaitingThreads(settings.models), clock)
+        places = CallPlaces(dispatch, PostgresRuns(database).made)
+        self._tools = Tools(models, ServiceWorkers(settings), places, WaitingThreads(settings.models), clock)
         self._held: dict[str, tuple[RunDriver, threading.Thread]] = {}
         self._versions: dict[str, AppVersion] = {}
         self._used_s: dict[str, float] = {}
@@ -82,7 +88,7 @@ class Orchestrator:
         if run.version not in self._versions:
             self._versions[run.version] = self._workflows.version(run.version)
         journal = self._journal if run.durable else self._unjournaled
-        calls = StartedCalls(self._tools)
+        calls = StartedCalls(self._tools, run, self._versions[run.version])
         driver = RunDriver(run, self._versions[run.version], journal, calls, self._settings)
         thread = threading.Thread(target=_driven, args=(driver,), name=f"run {run.id}", daemon=True)
         self._held[run.id] = driver, thread

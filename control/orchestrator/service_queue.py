@@ -43,6 +43,10 @@ class ServiceQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def services(self) -> list[str]:
+        """Return the service of each call that waits and is wanted, in their order."""
+        return [call.service for call in self._waiting if not call.is_over()]
+
     def batch(self) -> list[Queued]:
         """Take the next batch; empty: nothing waits that is still wanted."""
         self._waiting = deque(call for call in self._waiting if not call.is_over())

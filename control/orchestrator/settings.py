@@ -10,6 +10,9 @@ from medley_sdk.messages import Limits
 class OrchestratorSettings:
     runs: int = 32
     """Runs at the same time: each has a process of some 25 MiB."""
+    places: int = 1
+    """Processes that the services of an app have, each with those that it was asked for: so many of their batches are
+    computed at the same time. Services with a network have as many of their own."""
     models: int = 128
     """Calls of models at the same time."""
     lease: timedelta = timedelta(seconds=15)

@@ -2,17 +2,18 @@
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from control.orchestrator.call_places import CallPlaces, PlannedRun, name_of
 from control.orchestrator.model_calls import ModelCalls
 from control.orchestrator.service_queue import Computed, Queued
-from control.orchestrator.service_worker import ServiceWorkers
+from control.orchestrator.service_workers import ServiceWorkers
 from control.orchestrator.waiting_threads import WaitingThreads
 from control.runs.record import AppVersion, CallRecord, RunRecord
-from medley_sdk.flows.messages import CallKind, Effects, Failure, ServiceInfo
+from medley_sdk.flows.messages import CallKind, Effects, Failure, FlowCall, ServiceInfo
 from templates_lib.values.nearest_name import nearest_name
 
 TRIES = 3
@@ -37,6 +38,7 @@ class Tools:
 
     models: ModelCalls | None
     workers: ServiceWorkers
+    places: CallPlaces
     threads: WaitingThreads
     clock: Callable[[], datetime]
 
@@ -44,10 +46,19 @@ class Tools:
 class StartedCalls:
     """Of one run, and used by its driver alone."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, run: RunRecord, version: AppVersion) -> None:
         self._tools, self.clock = tools, tools.clock
-        self.services: dict[str, ServiceInfo] = {}
+        self._run, self._version = run, version
+        self._services: dict[str, ServiceInfo] = {}
         """Of the run's app."""
+        self._planned: PlannedRun | None = None
+        """None: the code of the run was not loaded yet."""
+        self._names: list[str] = []
+        """Of all calls that were made, by which they are learned and predicted."""
+        self._has_new = False
+        """Calls were made since places were chosen last."""
+        self._places: dict[str, int] = {}
+        """Call of a service → its place."""
         self._reserved: dict[str, float] = {}
         """Call → dollars that it may cost, of those whose cost the run does not count yet."""
         self._is_over = False
@@ -56,30 +67,59 @@ class StartedCalls:
         """The run has ended, or another orchestrator has it: what is not computed yet is not to be. Any thread may see
         it a moment late."""
         self._is_over = True
+        if self._planned is not None:
+            self._tools.places.over(self._planned)
+
+    def loaded(self, services: Iterable[ServiceInfo]) -> None:
+        """The code of the run is loaded, for the first time or again, and has these services."""
+        self._services = {each.name: each for each in services}
+        app = self._tools.workers.app(self._version, self._services)
+        if self._planned is None:
+            self._planned = PlannedRun(self._run.id, self._run.project, self._run.workflow, app)
+            self._tools.places.read(self._planned)
+
+    def made(self, calls: Iterable[FlowCall]) -> None:
+        """Note what the run calls, in the order in which the journal has it: what follows is predicted by it, and it is
+        learned from once the run is done."""
+        names = [name for call in calls if (name := name_of(call)) is not None]
+        self._names += names
+        self._has_new |= bool(names)
+
+    def learn(self) -> None:
+        """The run is done."""
+        if self._planned is not None:
+            self._tools.places.learn(self._planned, self._names)
+
+    def place(self, ready: Sequence[FlowCall], waiting: Callable[[], Sequence[FlowCall]]) -> None:
+        """Have places chosen where the run has made calls since they were chosen last, or one of those has none that
+        are started now. `ready`: these; `waiting`: gives the calls of services that were made and not started."""
+        if self._planned is None or not self._tools.places.are_chosen:
+            return
+        known = self._planned.app.times.services
+        ready = [call for call in ready if call.kind is CallKind.SERVICE and call.target in known]
+        if not self._has_new and all(call.path in self._places for call in ready):
+            return
+        self._has_new = False
+        now = {call.path for call in ready}
+        later = [call for call in waiting() if call.path not in now and call.target in known]
+        self._places |= self._tools.places.planned(self._planned, self._names, ready, later)
 
     def counted(self, path: str) -> None:
         """What a call has cost is among what the run has spent, from now on."""
         self._reserved.pop(path, None)
 
     def start(
-        self,
-        run: RunRecord,
-        version: AppVersion,
-        record: CallRecord,
-        given: bytes,
-        spent_usd: float,
-        events: "queue.SimpleQueue[Any]",
-        tries: int = 1,
+        self, record: CallRecord, given: bytes, spent_usd: float, events: "queue.SimpleQueue[Any]", tries: int = 1
     ) -> Failure | None:
         """Start a call; `events` gets its CallEnded. Returns why it is not started, where it cannot be."""
         if record.call.kind is CallKind.MODEL:
-            return self._ask_model(run, record, given, spent_usd, events)
-        return self._ask_service(run, version, record, given, events, tries)
+            return self._ask_model(record, given, spent_usd, events)
+        return self._ask_service(record, given, events, tries)
 
     def _ask_model(
-        self, run: RunRecord, record: CallRecord, given: bytes, spent_usd: float, events: "queue.SimpleQueue[Any]"
+        self, record: CallRecord, given: bytes, spent_usd: float, events: "queue.SimpleQueue[Any]"
     ) -> Failure | None:
-        models, call = self._tools.models, record.call
+        models, run, call = self._tools.models, self._run, record.call
         if models is None:
             return Failure("call", f"model {call.target}: this orchestrator knows no gateway; start it with --gateway")
         if run.max_usd is not None:
@@ -107,27 +147,23 @@ class StartedCalls:
         return None
 
     def _ask_service(
-        self,
-        run: RunRecord,
-        version: AppVersion,
-        record: CallRecord,
-        given: bytes,
-        events: "queue.SimpleQueue[Any]",
-        tries: int,
+        self, record: CallRecord, given: bytes, events: "queue.SimpleQueue[Any]", tries: int
     ) -> Failure | None:
         call = record.call
-        info = self.services.get(call.target)
+        info = self._services.get(call.target)
         if info is None:
-            known = nearest_name(call.target, self.services)
-            return Failure("call", f"service {call.target}: is not at the top level of {version.file}; {known}")
+            known = nearest_name(call.target, self._services)
+            return Failure("call", f"service {call.target}: is not at the top level of {self._version.file}; {known}")
         may_again = call.idempotent or call.effects is Effects.NONE
 
         def done(computed: Computed) -> None:
             events.put(_ended(call.path, computed, may_again=may_again, tries=tries))
 
-        same = {name: each for name, each in self.services.items() if each.network == info.network}
-        worker = self._tools.workers.worker(version, same, network=info.network)
-        worker.compute(Queued(f"{run.id}/{call.path}", info.name, given, done, lambda: self._is_over))
+        app = self._tools.workers.app(self._version, self._services)
+        place = self._places.get(call.path)
+        worker = app.workers[app.first(info) if place is None else place]
+        queued = Queued(f"{self._run.id}/{call.path}", info.name, given, done, lambda: self._is_over)
+        worker.compute(queued, self._run.id)
         return None
 
 

@@ -28,6 +28,11 @@ class RunBook:
     def __getitem__(self, path: str) -> CallRecord:
         return self._records[path]
 
+    def made(self) -> list[FlowCall]:
+        """Return the calls that are on record, in the order in which they were made."""
+        found = sorted(self._records.values(), key=lambda each: (each.made_at, path_order(each.call.path)))
+        return [each.call for each in found]
+
     @property
     def announced_calls(self) -> int:
         """Calls that the code has made in this execution."""
@@ -116,6 +121,11 @@ class RunBook:
         """Return the calls of these kinds that the code has made and that have no outcome, in their order."""
         made = (self._records[path] for path in sorted(self._announced, key=path_order))
         return [each for each in made if each.state is CallState.OPEN and each.call.kind in kinds]
+
+    def waiting(self) -> list[FlowCall]:
+        """Return the calls of services that the code has made and that nobody has started, in their order."""
+        open_ = self.open(CallKind.SERVICE)
+        return [each.call for each in open_ if each.call.path not in self._started]
 
     def next_outcome(self, awaits: Sequence[str]) -> CallRecord | None:
         """Return the outcome that the code is given next: of what it waits for, the one that came first."""

@@ -45,6 +45,18 @@ class CallTable:
             for key in self._keys(made[:place]):
                 self._counts[key][following] += 1
 
+    def forget(self, made: Sequence[str]) -> None:
+        """Take back what was learned from a run: nothing of it is left, neither counts nor names."""
+        for place in range(len(made) + 1):
+            following = made[place] if place < len(made) else END
+            for key in self._keys(made[:place]):
+                counts = self._counts[key]
+                counts[following] -= 1
+                if not counts[following]:
+                    del counts[following]
+                if not counts:
+                    del self._counts[key]
+
     def following(self, made: Sequence[str]) -> Mapping[str, float]:
         """Return the chance of each call that may follow; empty: no run was ever here."""
         for key in self._keys(made):

@@ -1,5 +1,9 @@
 """Placements to compare with (DyOrc, section 8.3): each call by itself, at once or in turn."""
 
+from collections import Counter
+
+import numpy as np
+
 from policies.workflows.call_placement import CallPlacement
 from policies.workflows.call_request import CallRequest, finish_s
 
@@ -16,7 +20,12 @@ def greedy(request: CallRequest) -> CallPlacement:
     return CallPlacement(tuple(chosen), tuple(finish_s(request, chosen, occupied=True)))
 
 
-def round_robin(request: CallRequest, first: int = 0) -> CallPlacement:
-    """Put calls on places in turn. `first`: the place of the first; the next request goes on behind the last."""
-    chosen = [(first + call) % request.places for call in range(request.calls)]
+def round_robin(request: CallRequest, turns: Counter[tuple[int, ...]]) -> CallPlacement:
+    """Put calls on places in turn, each on one of those where it can begin at all. `turns`: such places → calls that
+    were put on them, which is counted on."""
+    chosen = []
+    for call in range(request.calls):
+        possible = tuple(np.flatnonzero(np.isfinite(request.avail_s[call])).tolist())
+        chosen.append(possible[turns[possible] % len(possible)])
+        turns[possible] += 1
     return CallPlacement(tuple(chosen), tuple(finish_s(request, chosen, occupied=True)))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from control.simulator.workflows.service_place import ServicePlace
 from control.simulator.workflows.simulated_run import SimulatedService
+from policies.workflows.call_dispatch import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,13 @@ class PlaceCluster:
         """(places, places) from where a result of the service was made to where it is taken"""
         taken_s: NDArray[np.float64] = self._latency_s + self._s_per_mib * service.result_mib
         return taken_s
+
+    def cell(self) -> Cell:
+        """Return the places as a dispatch sees them now."""
+        places = [place.expected(self.now_s) for place in self.places]
+        return Cell(
+            self.now_s, self.services, places, lambda name: self.transfer_s(self.services[name]), loads_beside=True
+        )
 
     def want(self, place: int, service: str, *, pinned: bool = False) -> None:
         """Have a place load a service."""

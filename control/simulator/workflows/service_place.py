@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from control.simulator.workflows.simulated_run import OpenCall, SimulatedService
-from policies.workflows.call_request import Place, QueuedBatch
+from policies.workflows.shared_place import ExpectedPlace, Place, QueuedBatch, expected_batches
 
 
 class ServicePlace:
@@ -92,16 +92,11 @@ class ServicePlace:
         self._note(now_s)
         return max(self._held_s, key=lambda names: (self._held_s[names], sorted(names)))
 
-    def expected(self, now_s: float) -> tuple[Place, float]:
-        """Return what the place has before it, as placement sees it, in seconds of the simulated clock, and from when
-        on it could load something else. Calls wait in batches as large as may be, in the order of the queue."""
-        batches, at_s = [], now_s
+    def expected(self, now_s: float) -> ExpectedPlace:
+        """Return what the place has before it, as placement sees it, in seconds of the simulated clock."""
+        running = None
         if self.running:
-            batches.append(QueuedBatch(self.running[0].service.name, len(self.running), -1.0, self._ends_s))
-            at_s = self._ends_s
-        for service, calls in self._waiting():
-            batches.append(QueuedBatch(service.name, calls, at_s, at_s + service.batch_s(calls)))
-            at_s += service.batch_s(calls)
+            running = QueuedBatch(self.running[0].service.name, len(self.running), -1.0, self._ends_s)
         loaded_s = dict.fromkeys(self._used_s, 0.0)
         load_s = now_s
         if self._loading is not None:
@@ -109,19 +104,8 @@ class ServicePlace:
         for service in self._wanted:
             load_s += service.load_s
             loaded_s[service.name] = load_s
-        return Place(tuple(batches), loaded_s), load_s
-
-    def _waiting(self) -> Iterable[tuple[SimulatedService, int]]:
-        batches: list[tuple[SimulatedService, int]] = []
-        last: dict[str, int] = {}
-        for call in self.queue:
-            at = last.get(call.service.name)
-            if at is not None and batches[at][1] < call.service.max_batch:
-                batches[at] = (call.service, batches[at][1] + 1)
-            else:
-                last[call.service.name] = len(batches)
-                batches.append((call.service, 1))
-        return batches
+        batches = expected_batches(running, (call.service for call in self.queue), now_s)
+        return ExpectedPlace(Place(batches, loaded_s), load_s)
 
     def _by_need(self) -> list[SimulatedService]:
         """Services to load, first those that calls in the queue need; others are given up where there is no room."""

@@ -144,6 +144,16 @@ class Broke(Struct, frozen=True, array_like=True, tag="broke"):
     """Call paths of the failures that the code did not catch, or that it raised its error from."""
 
 
+class LoadService(Struct, frozen=True, array_like=True, tag="load_service"):
+    """Make the instance of a service that batches of it need."""
+
+    service: str
+
+
+class ServiceLoaded(Struct, frozen=True, array_like=True, tag="service_loaded"):
+    service: str
+
+
 class Batch(Struct, frozen=True, array_like=True, tag="batch"):
     service: str
     items: int
@@ -168,5 +178,5 @@ class Outcome(Struct, frozen=True, array_like=True, tag="outcome"):
 
 ToRunner = LoadApp | Start | Deliver
 FromRunner = AppLoaded | Step | Finished | Broke | Fault
-ToWorker = LoadApp | Batch | Item
-FromWorker = AppLoaded | Outcome | Fault
+ToWorker = LoadApp | LoadService | Batch | Item
+FromWorker = AppLoaded | ServiceLoaded | Outcome | Fault

@@ -8,7 +8,7 @@ from typing import Any
 from medley_sdk.flows.app import App, load_app
 from medley_sdk.flows.batch import Given, computed
 from medley_sdk.flows.isolation import isolated
-from medley_sdk.flows.messages import Batch, LoadApp, Outcome, ToWorker
+from medley_sdk.flows.messages import Batch, LoadApp, LoadService, Outcome, ServiceLoaded, ToWorker
 from medley_sdk.flows.pipes import Pipes
 from medley_sdk.loading import fault_of
 from medley_sdk.sandbox import taken_pipes
@@ -25,6 +25,8 @@ class Worker:
             match message:
                 case LoadApp():
                     self._load(message)
+                case LoadService(service):
+                    self._load_service(service)
                 case Batch(service, items):
                     read = (self._pipes.read() for _ in range(items))
                     for outcome in self._computed(service, [Given(item.call, item.given) for item in read]):
@@ -39,15 +41,17 @@ class Worker:
         except BaseException as error:
             self._pipes.write(fault_of(error, ask.file))
 
-    def _computed(self, name: str, batch: list[Given]) -> list[Outcome]:
+    def _load_service(self, name: str) -> None:
         try:
-            service = self._app.services[name]
             if name not in self._loaded:
-                self._loaded[name] = service.made_of()
+                self._loaded[name] = self._app.services[name].made_of()
         except BaseException as error:
-            reason = f"cannot be loaded: {fault_of(error, self._file).reason}"
-            return [Outcome(failure=reason, begun=False) for _ in batch]
-        return computed(service, self._loaded[name], batch, self._file)
+            self._pipes.write(fault_of(error, self._file))
+        else:
+            self._pipes.write(ServiceLoaded(name))
+
+    def _computed(self, name: str, batch: list[Given]) -> list[Outcome]:
+        return computed(self._app.services[name], self._loaded[name], batch, self._file)
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from control.orchestrator.settings import OrchestratorSettings
 from control.runs.record import RunRecord
 from control.runs.run_state import OPEN, RunState
 from control.runs.shown import plain
+from policies.workflows.call_dispatch import CallDispatch
 from tests.control.orchestrator.apps import GOOD, source
 
 # Leases are longer than any stall of a busy machine: tests of lost runs end them by hand.
@@ -47,9 +48,13 @@ class World:
 
     @contextmanager
     def orchestrator(
-        self, settings: OrchestratorSettings = QUICK, models: ModelCalls | None = None, **changes: Any
+        self,
+        settings: OrchestratorSettings = QUICK,
+        models: ModelCalls | None = None,
+        dispatch: CallDispatch | None = None,
+        **changes: Any,
     ) -> Iterator[Orchestrator]:
-        made = Orchestrator(self.database, replace(settings, **changes), models, self.clock, "tester")
+        made = Orchestrator(self.database, replace(settings, **changes), models, self.clock, "tester", dispatch)
         stopped = threading.Event()
         thread = threading.Thread(target=made.run, args=(stopped,))
         thread.start()

@@ -4,7 +4,8 @@ import random
 
 import numpy as np
 
-from policies.workflows.call_request import CallRequest, Place, QueuedBatch, avail_s
+from policies.workflows.call_request import CallRequest
+from policies.workflows.shared_place import Place, QueuedBatch, avail_s
 
 SERVICES = ("vit", "llm", "sd")
 MOST_BATCH = 4

@@ -2,12 +2,14 @@
 
 import itertools
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from policies.workflows.call_placement import placed
-from policies.workflows.call_request import CallRequest, Place, QueuedBatch, avail_s, finish_s
+from policies.workflows.call_request import CallRequest, finish_s
+from policies.workflows.shared_place import Place, QueuedBatch, avail_s
 from policies.workflows.simple_placement import greedy, round_robin
 from tests.policies.workflows.random_calls import random_request
 
@@ -53,7 +55,7 @@ def test_greedy_and_in_turn_are_no_better() -> None:
     for seed in range(50):
         request = random_request(random.Random(seed))
         best_s = placed(request, most_states=100_000).latency_s
-        for other in (greedy(request), round_robin(request, seed)):
+        for other in (greedy(request), round_robin(request, Counter({tuple(range(request.places)): seed}))):
             assert other.latency_s >= best_s - 1e-12
             worse += other.latency_s > best_s + 1e-9
     assert worse > 20
