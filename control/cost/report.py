@@ -65,7 +65,7 @@ def cost_report(ledger: PostgresLedger, period: Period, by: By, now: datetime) -
 
 
 def _of_models(ledger: PostgresLedger, charges: Sequence[Charge]) -> Iterator[Charge]:
-    return by_component(charges, executors_by_instance(ledger.database, charges))
+    return by_component(ledger.database, charges, executors_by_instance(ledger.database, charges))
 
 
 def _usd(charges: Sequence[Charge]) -> float:

@@ -1,6 +1,6 @@
 """Plans in PostgreSQL, each with the snapshot it was solved on: together they can be explained and made again."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, TypeVar
@@ -12,12 +12,13 @@ from sqlalchemy.dialects.postgresql import insert
 from control.db.api_tables import plan_baseline
 from control.db.database import Database
 from control.db.errors import NotStoredError
+from control.db.fleet_tables import instance as instance_table
 from control.db.nearest import not_stored
 from control.db.plan_summary import summary_of
 from control.db.tables import plan as plan_table
 from control.db.tables import snapshot as snapshot_table
 from templates_lib.ports.plan_store import Baseline, KeptPlan
-from templates_lib.values.plan import Plan
+from templates_lib.values.plan import Plan, PlannedInstance
 from templates_lib.values.snapshot import Snapshot
 
 Value = TypeVar("Value", Snapshot, Plan)
@@ -76,6 +77,23 @@ class PostgresPlans:
 
     def load(self, plan_id: str) -> Plan:
         return self._load(plan_table, plan_id, Plan)
+
+    def planned(self, instances: Collection[str]) -> dict[str, PlannedInstance]:
+        """Instance → what the plan that asked for it says of all that are like it; of those of `instances` whose plan
+        is kept."""
+        t, p = instance_table.c, plan_table.c
+        with self.database.transaction() as connection:
+            query = select(t.id, t.plan_id, t.template_id).where(t.id.in_(instances))
+            rows = connection.execute(query).all() if instances else []
+            kept = connection.execute(select(p.id, p.body).where(p.id.in_({row.plan_id for row in rows}))).all()
+        plans = {row.id: msgspec.json.decode(row.body, type=Plan) for row in kept}
+        found = {}
+        for row in rows:
+            of = plans[row.plan_id].instances if row.plan_id in plans else ()
+            like = next((each for each in of if each.template_id == row.template_id), None)
+            if like is not None:
+                found[row.id] = like
+        return found
 
     def snapshot(self, version: str) -> Snapshot:
         return self._load(snapshot_table, version, Snapshot)

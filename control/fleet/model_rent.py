@@ -59,7 +59,7 @@ def model_rents(database: Database, steps: Steps, fleet: str | None = None) -> l
         if not charge.leaked and fleet in (None, charge.fleet)
     ]
     executors = executors_by_instance(database, charges)
-    rents = _by_client_name(_rents(charges, executors), works, _architectures(database))
+    rents = _by_client_name(_rents(database, charges, executors), works, _architectures(database))
     traffic = traffic_series(database, steps, SeriesOf(fleet))
     used = {key: _mean(values) for key, values in utilisations(database, steps, SeriesOf(fleet), traffic).items()}
     return [
@@ -68,12 +68,14 @@ def model_rents(database: Database, steps: Steps, fleet: str | None = None) -> l
     ]
 
 
-def _rents(charges: Iterable[Charge], executors: Mapping[str, Sequence[Executor]]) -> dict[_Model, Rent]:
+def _rents(
+    database: Database, charges: Iterable[Charge], executors: Mapping[str, Sequence[Executor]]
+) -> dict[_Model, Rent]:
     """Return rents by fleet and the name that instances have for their model."""
     # Executors of a graph are parts of one model: only those of shared units are models of their own.
     units = {name: own for name, own in executors.items() if all(each.graph is None for each in own)}
     found: defaultdict[_Model, Rent] = defaultdict(Rent)
-    for charge in by_component(charges, units):
+    for charge in by_component(database, charges, units):
         phases = {
             nodes.phase
             for executor in executors.get(charge.instance_id, ())

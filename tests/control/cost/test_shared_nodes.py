@@ -1,5 +1,6 @@
 """What the models of a unit cost: the unit's cost, split by their share of compute, and not a cent more or less."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
 from control.db.ledger import PostgresLedger
+from control.db.plans import PostgresPlans
 from control.ledger.charge import Charge
 from control.ledger.cost_line import By
 from control.ledger.period import Period
@@ -22,6 +24,8 @@ from templates_lib.sources.placement_kinds import unit_of
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Share, UnitPlacement
+from templates_lib.values.template import ServingTemplate
+from tests.control.db.test_plans import PLAN, SNAPSHOT
 from tests.templates_lib.units import CONFIG, executor, unit_template
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -61,14 +65,31 @@ def test_models_that_state_no_share_pay_alike_and_others_what_they_state() -> No
     assert idle.component_shares == {"a": Fraction(1, 4), "b": Fraction(3, 4)}, "what is idle is paid for too"
 
 
-def test_a_report_by_model_has_a_line_for_each_model_of_a_unit(database: Database) -> None:
-    template = unit_template(executor("a", share=Share((), 0.25)), executor("b", share=Share((), 0.75)))
+def rented(database: Database, template: ServingTemplate, plan: str) -> datetime:
+    """Rent one for 2 $/h, and return since when: for four hours."""
     new = Instance("i1", template.id, "aws/x", Market.SPOT, InstanceState.REQUESTED, (), fleet="f")
     stored = PostgresInstances(database)
-    stored.request(new, template, "plan", NOW)
+    stored.request(new, template, plan, NOW)
     stored.apply("i1", Event(EventKind.PROVISION, "wanted"), NOW)
     began = NOW - timedelta(hours=4)
     PostgresIntents(database).open_create("i1", 0, "aws/x", "aws", 2.0, new_secret(), NOW, began)
+    return began
+
+
+def test_members_of_a_unit_pay_what_the_plan_says_that_asked_for_it(database: Database) -> None:
+    template = unit_template(executor("a"), executor("b"))
+    paid = {"a": 1.0, "b": 3.0}
+    planned = replace(PLAN.instances[0], template_id=template.id, usd_per_hour=4.0, usd_per_hour_by_member=paid)
+    PostgresPlans(database).save("f", replace(PLAN, instances=(*PLAN.instances, planned)), SNAPSHOT)
+    began = rented(database, template, PLAN.id)
+    report = cost_report(PostgresLedger(database), Period(began, NOW), By.MODEL, NOW)
+    assert {line.name: line.usd for line in report.lines} == {"a": 2, "b": 6}
+    assert report.usd == 8
+
+
+def test_a_report_by_model_has_a_line_for_each_model_of_a_unit(database: Database) -> None:
+    template = unit_template(executor("a", share=Share((), 0.25)), executor("b", share=Share((), 0.75)))
+    began = rented(database, template, "plan")
     report = cost_report(PostgresLedger(database), Period(began, NOW), By.MODEL, NOW)
     assert {line.name: (line.usd, line.usd_per_hour) for line in report.lines} == {"a": (2, 0.5), "b": (6, 1.5)}
     assert (report.usd, report.nodes) == (8, 1)
