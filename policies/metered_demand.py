@@ -46,9 +46,13 @@ class DemandRule:
         return f"{self.metered}/{DEFAULT_TYPE}"
 
 
+OVERRIDDEN = "override"
+"""Kind of the reasons of a plan that say what it was made for instead of the forecast."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemandOverride:
-    """Demand that an operator sets instead of the forecast."""
+    """Demand that an operator, or a burst, sets instead of the forecast."""
 
     requests_per_s: float
     until_s: float

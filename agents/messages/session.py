@@ -11,12 +11,13 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Name, Text
 
-NEWEST_PROTOCOL = 5
+NEWEST_PROTOCOL = 6
 OLDEST_PROTOCOL = 1
 """Serving goes on while agents are upgraded: the previous version is spoken too. Version 2 has nodes run several
 executors (`to_node.Work`, `to_hub.NodeReport`), version 3 engines that are schedulers too (`to_node.RunWhole`), version
 4 executors of parts of graphs, with a share of the node's processors of their own (`to_node.Run`), version 5 executors
-that share a KV cache (`to_node.Pool`)."""
+that share a KV cache (`to_node.Pool`), version 6 gateways that tell what came in the last seconds
+(`to_demand_desk.Recent`)."""
 
 Version = Annotated[int, Meta(ge=0, lt=1 << 16)]
 

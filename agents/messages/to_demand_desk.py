@@ -1,4 +1,5 @@
-"""What the control plane's demand desk receives from a gateway: load that it was offered, and who waits at it."""
+"""What the control plane's demand desk receives from a gateway: load that it was offered, what came of late, and who
+waits at it."""
 
 from typing import Annotated
 
@@ -87,4 +88,37 @@ class Waiting(Struct, frozen=True, array_like=True, tag="waiting"):
     lines: Annotated[tuple[WaitingLine, ...], Meta(max_length=MAX_LINES)]
 
 
-ToDemandDesk = Offered | Waiting
+class RecentWork(Struct, frozen=True, array_like=True):
+    """Units of one work class."""
+
+    work_class: Name
+    unit: Unit
+    units: Count
+
+
+class RecentLine(Struct, frozen=True, array_like=True):
+    """Of one model: what came in the last seconds, whatever became of it, and answers of the last minute."""
+
+    fleet: MaybeName
+    app: Name
+    requests: Count
+    work: Annotated[tuple[RecentWork, ...], Meta(max_length=64)]
+    judged: Count
+    """Answers that have an objective."""
+    in_time: Count
+    """Of these, those that kept all that they have."""
+
+
+class Recent(Struct, frozen=True, array_like=True, tag="recent"):
+    """All of this gateway's process, each time; nobody keeps it, and what is lost is told again. What it counts is in
+    `Offered` too, once its interval is over."""
+
+    seconds: Annotated[float, Meta(gt=0, le=60)]
+    """That `requests` and `work` came in."""
+    lines: Annotated[tuple[RecentLine, ...], Meta(max_length=MAX_LINES)]
+
+
+RECENT_PROTOCOL = 6
+"""Oldest protocol of a desk that reads `Recent`."""
+
+ToDemandDesk = Offered | Waiting | Recent

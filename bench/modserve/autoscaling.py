@@ -13,7 +13,8 @@ from control.simulator.pools.pool_requests import PoolRequest
 from control.simulator.pools.pool_run import PoolRun
 from control.simulator.pools.scaled_run import ScaledPool, ScaledRun, Stage
 from policies.pools.dispatches import DISPATCHES
-from policies.pools.scaling import PoolScaler, ScalingSettings
+from policies.pools.scaling import PoolScaler
+from policies.pools.scaling_settings import ScalingSettings
 from policies.pools.sizing import ImageHistory, start_sizes
 
 DAY = Path(__file__).with_name("azure_lmm_day.csv")

@@ -19,7 +19,8 @@ ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the fle
 
 @app.command("show")
 def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """Show the demand that gateways metered in the last hour, requests that wait, and overrides."""
+    """Show the demand that gateways metered in the last hour, requests that wait, and what is planned for instead: by
+    whom, why, and until when. `burst` is the loop itself (`policy.pools.burst`)."""
     from control.db.demand import PostgresDemand
     from control.db.demand_overrides import PostgresDemandOverrides
     from control.db.fleets import PostgresFleets
@@ -46,17 +47,20 @@ def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url
         }
         emit({"offered": rates, "waiting": waiting, "overrides": list(overrides.values())}, output)
         return
-    shown = table("model", "requests/s", "mean of the hour", "work", "waiting", "override")
+    shown = table("model", "requests/s", "mean of the hour", "work", "waiting")
     for key, history in sorted(offered.items()):
         app_name = key.rpartition("/")[0]
-        over = overrides.get(app_name)
-        said = (
-            "" if over is None else f"{over.requests_per_s:g}/s until {over.expires_at:%Y-%m-%d %H:%M}: {over.reason}"
-        )
         last, mean = (f"{rate:.3g}" for rate in (history.requests_per_s[-1], history.requests_per_s.mean()))
         work = "\n".join(f"{of}: {r[-1]:.3g} {unit.plural}/s" for (of, unit), r in history.units_per_s.items())
-        shown.add_row(app_name, last, mean, work, str(waiting.get(app_name, 0)), said)
+        shown.add_row(app_name, last, mean, work, str(waiting.get(app_name, 0)))
     console().print(shown)
+    if overrides:
+        # Of apps they are of all request types together, which are metered one by one.
+        said = table("planned for instead", "requests/s", "until", "set by", "why")
+        for model, each in sorted(overrides.items()):
+            until = f"{each.expires_at:%Y-%m-%d %H:%M}"
+            said.add_row(model, f"{each.requests_per_s:.4g}", until, each.made_by, each.reason)
+        console().print(said)
 
 
 @app.command("override")

@@ -15,6 +15,7 @@ from control.explain.shortage import Shortage
 from control.planning.easier_promise import EASIER_PROMISE
 from control.planning.objective_costs import Easier
 from control.planning.proof import proof_text
+from policies.metered_demand import OVERRIDDEN
 from templates_lib.values.plan import Plan
 
 CENT = 0.01
@@ -55,6 +56,8 @@ def _sections(
     yield f"{title}: {plan.usd_per_hour:,.2f} $/h, {proof_text(plan.status, plan.gap)}", []
     if explanation.shortage is not None:
         yield "What is missing", list(_shortage(explanation.shortage))
+    if instead := [reason.text for reason in plan.reasons if reason.kind == OVERRIDDEN]:
+        yield "What it is planned for instead of the forecast", instead
     if helps := [reason.text for reason in plan.reasons if reason.kind == EASIER_PROMISE]:
         yield "What an easier promise would change", helps
     yield "What binds", list(limit_texts(explanation.limits, plan))

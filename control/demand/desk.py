@@ -1,4 +1,5 @@
-"""The demand desk: takes what gateways report, stores it, and wakes whoever launches when somebody waits."""
+"""The demand desk: takes what gateways report, stores what is to be kept, and wakes whoever launches when somebody
+waits."""
 
 import asyncio
 import contextlib
@@ -14,9 +15,10 @@ from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
-from agents.messages.to_demand_desk import Offered, ToDemandDesk, Waiting
+from agents.messages.to_demand_desk import Offered, Recent, ToDemandDesk, Waiting
 from agents.messages.to_reporter import OfferedStored
 from control.db.errors import DatabaseUnavailableError
+from control.demand.heard_load import HeardLoad
 
 _log = logging.getLogger(__name__)
 
@@ -49,12 +51,15 @@ class DemandDesk:
         store: DemandStore,
         clock: Callable[[], datetime],
         wake: Callable[[str, str], None],
+        heard: HeardLoad,
     ) -> None:
         """`gateways`: public key → name. `wake` is told the fleet, and why, when requests begin to wait for a
-        model that nothing serves, once that is on record. Raises OSError: the address is taken."""
+        model that nothing serves, once that is on record. `heard` is told what came in the last seconds. Raises
+        OSError: the address is taken."""
         self._store = store
         self._clock = clock
         self._wake = wake
+        self._heard = heard
         self._reports: deque[tuple[Peer, Offered]] = deque()
         self._waiting: dict[str, Waiting] = {}
         """Reports that are not on record yet, by gateway."""
@@ -89,6 +94,9 @@ class DemandDesk:
         """It says what it has."""
 
     def received(self, peer: Peer, message: ToDemandDesk) -> None:
+        if isinstance(message, Recent):
+            self._heard.hear(peer.connection, message, self._clock())
+            return
         if isinstance(message, Waiting):
             self._waiting[peer.name] = message
         elif len(self._reports) < _MOST_HELD:
@@ -96,6 +104,7 @@ class DemandDesk:
         self._news.set()
 
     def left(self, peer: Peer, _reason: str) -> None:
+        self._heard.forget(peer.connection)
         self._waiting[peer.name] = Waiting(())
         self._news.set()
 

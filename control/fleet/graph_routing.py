@@ -12,6 +12,7 @@ from templates_lib.apps.graph_app import GraphApp
 from templates_lib.apps.task_choices import task_choices
 from templates_lib.graphs.component import Component, ComponentKind, DecoderSpec, Modality
 from templates_lib.graphs.request_type import GraphRequestType
+from templates_lib.values.slo import Slo
 
 
 def graph_models(
@@ -46,10 +47,17 @@ def graph_models(
             created=created,
             fleet=fleet,
             hold=hold,
+            objective=_objective(kind) if writes else None,
             policy=dispatch,
             media=terms,
         )
     return found
+
+
+def _objective(kind: GraphRequestType) -> Slo | None:
+    """What gateways count answers of text by, and give turns by under `late-pull-v1`."""
+    asked = kind.objective
+    return None if asked is None else Slo(asked.ttft_ms, asked.tpot_ms, percentile=asked.percentile)
 
 
 def served_app(work: AppWork, task: TaskCode) -> ServedApp:

@@ -14,7 +14,7 @@ from control.fleet_file.network_section import NetworkSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import FilePath, Name, SpecSection, check_different
-from policies.pools.scaling import ScalingSettings
+from policies.pools.scaling_settings import ScalingSettings
 from templates_lib.apps.app import serving_id
 from templates_lib.sources.graph_record import DISPATCH
 from templates_lib.values.clouds import LOCAL, OWNED
@@ -56,10 +56,13 @@ class BurstSection(SpecSection):
     """How long it is planned for once no more is asked than the forecast of metered demand knows of."""
     headroom: Share = 0.2
     """By how much more than the highest rate of that time is planned for."""
+    threshold: Annotated[Number, Field(gt=0, lt=1)] = 0.99
+    """Share of the last minute's answers that are to be in time, by the objectives of their request type; more
+    executors are planned for where fewer are, though all that are planned serve."""
 
     @property
     def value(self) -> ScalingSettings:
-        return ScalingSettings(calm_s=60 * self.hold_minutes, band=self.headroom)
+        return ScalingSettings(threshold=self.threshold, calm_s=60 * self.hold_minutes, band=self.headroom)
 
 
 class PoolsSection(SpecSection):
@@ -70,8 +73,8 @@ class PoolsSection(SpecSection):
     capacity; `late-pull-v1` gives each picture or sound to the encoder that is done first, has those of a large request
     let others pass, and chooses the decoder that is done first once all is encoded."""
     burst: BurstSection | None = None
-    """Plan between two plans for load of apps that their plan has too few executors for, where their demand is metered.
-    Default: it waits for the next plan."""
+    """Plan between two plans for load of apps that their plan has too few executors for, or is late with, where their
+    demand is metered. Default: it waits for the next plan."""
 
 
 class PolicySection(SpecSection):

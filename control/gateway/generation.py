@@ -355,7 +355,7 @@ class Generation:
         self._gate.settle(charges, made)
         if isinstance(call.end, ApiError) and call.end.code == LATE_REFUSED:
             self._accounts.refuse(entry)
-            self._judge(call, "ttft", inf)
+            self._judge(call, entry, {"ttft": inf})
             return
         is_whole = isinstance(call.end, FinishReason)
         has_left = isinstance(call.end, ApiError) and call.end.status == client_left().status
@@ -366,28 +366,31 @@ class Generation:
         if answer_.first_token_s is not None:
             ttft_s = answer_.first_token_s - answer_.started_s
             metrics.first_token_s.labels(model).observe(ttft_s)
-            self._judge(call, "ttft", ttft_s)
+            took_s = {"ttft": ttft_s}
             if made > 1:
-                tpot_s = (now_s - answer_.first_token_s) / (made - 1)
-                metrics.per_token_s.labels(model).observe(tpot_s)
-                self._judge(call, "tpot", tpot_s)
+                took_s["tpot"] = (now_s - answer_.first_token_s) / (made - 1)
+                metrics.per_token_s.labels(model).observe(took_s["tpot"])
+            self._judge(call, entry, took_s)
         elif isinstance(call.end, ApiError) and call.end.status >= _FAULT:
-            self._judge(call, "ttft", inf)
+            self._judge(call, entry, {"ttft": inf})
         if is_whole:
             metrics.request_s.labels(model).observe(now_s - answer_.started_s)
 
-    def _judge(self, call: Call, objective: str, took_s: float) -> None:
-        """Count whether it was kept, for the work class that decides it, where a route was found at all; a request that
-        is refused as late counts for those of all routes, none of which had room for it."""
-        model, unit = self._dispatcher.models.get(call.asked.model), _UNITS[objective]
+    def _judge(self, call: Call, entry: Entry, took_s: dict[str, float]) -> None:
+        """Count of each objective whether it was kept, for the work class that decides it, where a route was found at
+        all; a request that is refused as late counts for those of all routes, none of which had room for it."""
+        model = self._dispatcher.models.get(call.asked.model)
         slo = None if model is None else model.served.routing.objective
-        if model is not None and slo is not None:
-            limit_ms = slo.tpot_ms if objective == "tpot" else slo.first_token_ms(len(call.asked.prompt))
-            kept = str(1000 * took_s <= limit_ms).lower()
-            is_refused = isinstance(call.end, ApiError) and call.end.code == LATE_REFUSED
-            routes = model.served.routing.routes if is_refused and call.route is None else (call.route,)
-            for work_class in {"" if route is None else route.work_class_of(unit) for route in routes}:
-                self._metrics.judged.labels(call.asked.model, work_class, objective, kept).inc()
+        if model is None or slo is None:
+            return
+        limits_ms = {"ttft": slo.first_token_ms(len(call.asked.prompt)), "tpot": slo.tpot_ms}
+        kept = {objective: 1000 * seconds <= limits_ms[objective] for objective, seconds in took_s.items()}
+        is_refused = isinstance(call.end, ApiError) and call.end.code == LATE_REFUSED
+        routes = model.served.routing.routes if is_refused and call.route is None else (call.route,)
+        for objective, is_kept in kept.items():
+            for work_class in {"" if route is None else route.work_class_of(_UNITS[objective]) for route in routes}:
+                self._metrics.judged.labels(call.asked.model, work_class, objective, str(is_kept).lower()).inc()
+        self._accounts.judge(entry, is_in_time=all(kept.values()))
 
 
 def _usage(wanted: list[WantedAnswer], answers: list[Answer]) -> Usage:

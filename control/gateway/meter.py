@@ -9,7 +9,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agents.messages.to_demand_desk import MAX_KEYS, MAX_LINES, Offered, OfferedLine, OfferedWork, ServedKey
+from agents.messages.to_demand_desk import (
+    MAX_KEYS,
+    MAX_LINES,
+    Offered,
+    OfferedLine,
+    OfferedWork,
+    Recent,
+    ServedKey,
+)
+from control.gateway.recent_load import RecentLoad
 from policies.metered_work import MeteredClass
 from templates_lib.values.work import DEFAULT_TYPE, Unit
 
@@ -46,7 +55,7 @@ class _Counts:
     output_tokens: float = 0.0
     served: _Served = field(default_factory=_Served)
     made: dict[Unit, float] = field(default_factory=dict)
-    """What generators are asked for, of sound or pictures."""
+    """What generators are asked for, of sound or pictures, and what encoders get of them."""
     refused_made: dict[Unit, float] = field(default_factory=dict)
     keys: dict[str, _Served] = field(default_factory=dict)
     """By the id of each key, of what was served."""
@@ -72,6 +81,7 @@ class _Interval:
 class Offer:
     """One request, until it is settled."""
 
+    fleet: str
     app: str
     prompt_tokens: int
     output_tokens: float
@@ -82,6 +92,8 @@ class Offer:
     """False: no tokens are asked for, and their number says nothing of answers."""
     made: Mapping[Unit, float]
     """Of sound or pictures, expected."""
+    brought: Mapping[Unit, float]
+    """Rows of its pictures and sounds, which encoders make."""
     _interval: _Interval | None
     _counts: _Counts
     _served: tuple[_Served, ...]
@@ -104,6 +116,7 @@ class Meter:
         self._now: _Interval | None = None
         self._served: Mapping[tuple[str, str], tuple[MeteredClass, ...]] = {}
         self._mean_output: dict[str, float] = {}
+        self._recent = RecentLoad(clock)
         self._roll()
 
     def serve(self, apps: Mapping[tuple[str, str], Iterable[MeteredClass]]) -> None:
@@ -127,9 +140,11 @@ class Meter:
         is_new: bool = True,
         has_answer: bool = True,
         made: Mapping[Unit, float] = _NOTHING,
+        brought: Mapping[Unit, float] = _NOTHING,
     ) -> Offer:
         """A request came. `output_tokens`, and `made` of sound or pictures: as expected; what it was is told by
-        `settle`. `key`: id of its API key; empty where the gateway asks for none."""
+        `settle`. `brought`: rows of those that it brings. `key`: id of its API key; empty where the gateway asks for
+        none."""
         interval = self._roll()
         counts, own = interval.counts.get(kind), kind
         if counts is None:
@@ -142,10 +157,13 @@ class Meter:
             counts.prompt_tokens += prompt_tokens
             counts.output_tokens += output_tokens
             _add(counts.made, made)
+            _add(counts.made, brought)
+            self._recent.asked(kind[:2], prompt_tokens, output_tokens, (made, brought))
         interval.open += 1
         interval.is_changed = True
         served = _served_of(interval, counts, key) if own == kind else (counts.served,)
-        return Offer(kind[1], prompt_tokens, output_tokens, is_new, has_answer, made, interval, counts, served)
+        amounts = prompt_tokens, output_tokens
+        return Offer(*kind[:2], *amounts, is_new, has_answer, made, brought, interval, counts, served)
 
     def refuse(self, offer: Offer) -> None:
         """Note that a request was refused for want of capacity."""
@@ -155,6 +173,7 @@ class Meter:
             counts.refused_prompt_tokens += offer.prompt_tokens
             counts.refused_output_tokens += offer.output_tokens
             _add(counts.refused_made, offer.made)
+            _add(counts.refused_made, offer.brought)
         self._close(offer)
 
     def settle_made(self, offer: Offer, made: Mapping[Unit, float], *, is_whole: bool, is_length_known: bool) -> None:
@@ -175,12 +194,21 @@ class Meter:
             served.output_tokens += made
             if made or is_whole:
                 served.prompt_tokens += offer.prompt_tokens
+                _add(served.made, offer.brought)
         if is_length_known and offer.is_new:
             counts.output_tokens += made - offer.output_tokens
         if is_whole and offer.has_answer:
             mean = self._mean_output.get(offer.app, float(made))
             self._mean_output[offer.app] = mean + _LEARNING * (made - mean)
         self._close(offer)
+
+    def judge(self, offer: Offer, *, is_in_time: bool) -> None:
+        """Note whether an answer kept all objectives that it has."""
+        self._recent.judged((offer.fleet, offer.app), is_in_time=is_in_time)
+
+    def recent(self) -> Recent:
+        """What came in the last seconds, of models that are served."""
+        return self._recent.report(self._served)
 
     def due(self, most: int, *, with_open: bool = False) -> list[Offered]:
         """Up to `most` intervals that are over (`with_open`: the one of now too) and not stored, the oldest first."""

@@ -1,4 +1,5 @@
-"""Tells the control plane what load the gateway is offered and who waits, when it is there; until then it is kept."""
+"""Tells the control plane what load the gateway is offered, of late and by intervals, and who waits, when it is there;
+until then intervals are kept."""
 
 import asyncio
 import contextlib
@@ -10,7 +11,7 @@ from agents.channels.dialer import Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
-from agents.messages.to_demand_desk import ToDemandDesk, Waiting, WaitingLine
+from agents.messages.to_demand_desk import RECENT_PROTOCOL, ToDemandDesk, Waiting, WaitingLine
 from agents.messages.to_reporter import OfferedStored, ToReporter
 from control.gateway.meter import Meter
 from control.gateway.metrics import GatewayMetrics
@@ -20,7 +21,7 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 60
 """Intervals in flight: what piled up in a day goes over in some seconds, without filling the channel's queue."""
 _AGAIN_S = 5.0
-"""While anybody waits that is said this often: the control plane forgets who falls silent."""
+"""What came of late, and who waits, is said this often: the control plane forgets who falls silent."""
 _LAST_WORD_S = 1.0
 """Time for what is not stored when the gateway ends."""
 
@@ -35,6 +36,8 @@ class Reporter:
         self._metrics = metrics
         self._dialer: Dialer[ToReporter] | None = None
         self._waiting: dict[tuple[str, str], int] = {}
+        self._has_told_recent = False
+        """The last that was said of the last seconds is that something came."""
         self._news = asyncio.Event()
         self._stored = asyncio.Event()
 
@@ -65,7 +68,8 @@ class Reporter:
             self._say_who_waits()
 
     async def run(self) -> None:
-        """Report until cancelled: every interval soon after its end, and who waits as long as anybody does."""
+        """Report until cancelled: every interval soon after its end, who waits as long as anybody does, and what came
+        in the last seconds as long as anything does."""
         while True:
             self._news.clear()
             with contextlib.suppress(TimeoutError):
@@ -73,6 +77,7 @@ class Reporter:
                     await self._news.wait()
             if self._waiting:
                 self._say_who_waits()
+            self._say_what_came()
             self._say_what_is_due()
 
     async def close(self) -> None:
@@ -103,6 +108,14 @@ class Reporter:
         self._metrics.unstored_intervals.set(self._meter.unstored)
         self._metrics.dropped_intervals.set(self._meter.dropped)
         self._send(due)
+
+    def _say_what_came(self) -> None:
+        if self._dialer is None or not self._dialer.is_up or self._dialer.protocol < RECENT_PROTOCOL:
+            return
+        recent = self._meter.recent()
+        if recent.lines or self._has_told_recent:
+            self._has_told_recent = bool(recent.lines)
+            self._send([recent])
 
     def _say_who_waits(self) -> None:
         self._send([Waiting(tuple(WaitingLine(*kind, n) for kind, n in self._waiting.items()))])

@@ -53,6 +53,7 @@ class RequestAccounts:
                     key=key_id,
                     is_new=not is_retry,
                     has_answer=one.pooling is None,
+                    brought={} if one.media is None else one.media.rows,
                 ),
                 None if taken is None else replace(taken, tokens=own),
             )
@@ -93,6 +94,10 @@ class RequestAccounts:
                 self._limits.settle(taken, 0.0)
             elif taken is not None:
                 self._limits.give_back(taken)
+
+    def judge(self, entry: Entry, *, is_in_time: bool) -> None:
+        """Note whether it kept all objectives that it has."""
+        self._meter.judge(entry.offer, is_in_time=is_in_time)
 
     def refuse(self, entry: Entry) -> None:
         """Note that it was refused for want of capacity."""

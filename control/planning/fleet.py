@@ -14,7 +14,7 @@ from control.planning.offer_sources import OfferSources
 from control.planning.sharing import Sharing
 from policies.demand_history import DemandHistory
 from policies.metered_demand import DemandOverride, DemandRule, demand_at
-from policies.pools.scaling import ScalingSettings
+from policies.pools.scaling_settings import ScalingSettings
 from templates_lib.apps.app import App
 from templates_lib.apps.graph_app import PublishedApp
 from templates_lib.values.offer import Market

@@ -1,109 +1,137 @@
 """Load of apps beyond what their plan has, seen between two plans: planned for at once, for a while.
 
-Theory of operation: gateways report each minute what was asked of each pool, of encoders and of decoders. The scaling
-policy (`policies.pools.scaling`) says of each whether that asks for more members than the plan has. If so, the app's
-demand is set, as an operator would do it, to the highest rate of the last minutes with some room, and the fleet is to
-be planned: within its limits, by its mode, where it costs least. That is renewed while more comes than the forecast
-knows of, and lapses then; so less is planned for only when less has come for a while. A fleet that cannot have more (at
-its ceiling, with no more for sale, or while nobody agrees to its plan) is not planned again until yet more comes.
+Theory of operation: gateways report each minute what was asked of each pool, of encoders and of decoders, and every few
+seconds what the last ten of them were and how many answers of the last minute were in time. The scaling policy
+(`policies.pools`) says of each pool whether that asks for more members than the plan has, and of the app whether it is
+late beyond chance though all that is planned serves. If so, the app's demand is set, as an operator would do it, to the
+highest rate of the last minutes with some room, or to what one more of the busiest pool would sustain, and the fleet is
+to be planned: within its limits, by its mode, where it costs least. That is renewed while more is asked for than the
+forecast knows of, and lapses then; so less is planned for only when less has come for a while. A fleet that cannot have
+more (at its ceiling, with no more for sale, or while nobody agrees to its plan) is not planned again until yet more
+comes.
 """
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import chain
 
 from control.db.database import Database
 from control.db.demand import SETTLED, PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
+from control.demand.heard_load import HeardLoad
 from control.planning.app_demand import Metered
 from control.planning.fleet import Fleet
+from control.planning.graph_sources import app_works
+from control.planning.world import World
+from control.reconcile.burst_load import Asked, Seen, asked_of
 from control.reconcile.metered_demand import HISTORY
-from policies.demand_history import DemandHistory
+from control.reconcile.promises_kept import steady_since
 from policies.metered_demand import DemandRule
+from policies.pools.app_pools import AppPools
+from policies.pools.lateness import ATTAINED_S
 from policies.pools.scaling import PoolScaler, PoolSize, Pulse
+from policies.pools.scaling_settings import ScalingSettings
+from templates_lib.values.instance import Instance
 from templates_lib.values.plan import Plan
 
 BURST = "burst"
-"""Who makes such overrides."""
+"""Who makes such overrides; nobody else has a name like it (`control.lifecycle.fleet_event.RECONCILER`)."""
 _STEP_S = 60
 _RENEWED = 0.5
 """Share of its time after which a burst that goes on is renewed."""
+_SAME = 1.01
+"""Rates that differ by less are the same: units of few requests are rounded."""
 
 
 class BurstWatch:
-    """For one thread."""
+    """For one thread; `heard` may be written to by others."""
 
     def __init__(self, database: Database) -> None:
+        self.heard = HeardLoad()
+        """What gateways say of the last seconds; where they say nothing, what they report each minute counts alone."""
         self._offered, self._overrides = PostgresDemand(database), PostgresDemandOverrides(database)
         self._looked: dict[str, int] = {}
         """Fleet → number of the minute that was looked at last."""
+        self._seen: dict[tuple[str, str], Seen] = {}
+        """(fleet, app)."""
 
-    def look(self, fleet: Fleet, plan: Plan, now: datetime) -> tuple[str, ...]:
-        """Set the demand of apps that are asked for more than `plan`, which the fleet runs by, has; say of each that is
-        asked for more than before why it is to be planned now. Raises DatabaseUnavailableError."""
-        settings, rules, step = fleet.bursts, _rules(fleet), int((now - SETTLED).timestamp()) // _STEP_S
-        if settings is None or not rules or self._looked.get(fleet.name) == step:
+    def look(self, world: World, plan: Plan, now: datetime, own: Iterable[Instance] = ()) -> tuple[str, ...]:
+        """Set the demand of apps that are asked for more than `plan`, which the fleet runs by, has, or that are late
+        with it; say of each that is asked for more than before why it is to be planned now. `own`: the fleet's
+        instances, without which nothing is known to be late. Raises DatabaseUnavailableError."""
+        fleet, step = world.fleet, int((now - SETTLED).timestamp()) // _STEP_S
+        settings, rules, lately = fleet.bursts, _rules(fleet), self.heard.of(fleet.name, now)
+        is_same = self._looked.get(fleet.name) == step and not lately
+        if settings is None or not rules or is_same:
             return ()
         self._looked[fleet.name] = step
         span = timedelta(seconds=settings.calm_s + 2 * _STEP_S)
-        recent, found = self._offered.histories(fleet.name, now, span, _STEP_S), []
-        working = self._overrides.working(fleet.name, now)
-        for app, own in rules.items():
-            heard = [recent[rule.key] for rule in own if rule.key in recent]
+        recent = self._offered.histories(fleet.name, now, span, _STEP_S)
+        working, instances, found = self._overrides.working(fleet.name, now), tuple(own), []
+        for app, each in rules.items():
             known = working.get(app)
-            if not heard or (known is not None and known.made_by != BURST):
+            if known is not None and known.made_by != BURST:
                 continue
-            rates = _total(history.requests_per_s.tolist() for history in heard)
-            why, known_of = _short(fleet, app, plan, heard, now), 0.0
-            if why or known is not None:
-                known_of = self._forecast(fleet, app, now)
-            if not why and (known is None or rates[-1] <= known_of):
+            pools = _pools(world, plan, app, each)
+            asked = asked_of(each, recent, lately, pools)
+            if asked is None:
                 continue
-            said = why or "more comes than the forecast knows of"
-            if self._is_more_planned_for(fleet, app, max(known_of, _roomy(fleet, rates)), said, known, now) and why:
-                found.append(f"{app}: {why}")
+            seen = self._seen.setdefault((fleet.name, app), Seen())
+            seen.take(asked, now, settings)
+            is_steady = _is_steady(plan, app, instances, now)
+            why = _short(pools, asked, settings, now)
+            why = why or seen.late_with(pools, asked, now, settings, is_steady=is_steady)
+            if (said := self._planned_for(fleet, app, seen, why, known, now)) and why:
+                found.append(f"{app}: {why}; {said}")
         return tuple(found)
 
-    def _forecast(self, fleet: Fleet, app: str, now: datetime) -> float:
-        """Requests/s of an app that a plan is made for without overrides."""
-        histories = self._offered.histories(fleet.name, now, HISTORY)
-        demand = fleet.demand(histories, {}, self._offered.waiting(fleet.name, now), now.timestamp())
-        return sum(each.requests_per_s for each in demand if each.app == app)
-
-    def _is_more_planned_for(
-        self, fleet: Fleet, app: str, rate: float, why: str, known: Override | None, now: datetime
-    ) -> bool:
-        """Set the demand of an app, up to its ceiling; tell whether that is more than was planned for."""
-        settings, asked = fleet.bursts, fleet.app_demand[app]
+    def _planned_for(self, fleet: Fleet, app: str, seen: Seen, why: str, known: Override | None, now: datetime) -> str:
+        """Set the demand of an app, up to its ceiling, where more is asked for than its plan has (`why`), or still
+        more than the forecast knows of; say to what, where that is more than before and nobody else has set it."""
+        settings, metered = fleet.bursts, fleet.app_demand[app]
         assert settings is not None  # noqa: S101
-        assert isinstance(asked, Metered)  # noqa: S101
-        rate, lasts = min(rate, asked.ceiling_requests_per_s), timedelta(seconds=settings.calm_s)
-        is_more = known is None or rate > known.requests_per_s
-        if known is None or is_more or known.expires_at - now < _RENEWED * lasts:
-            self._overrides.set(fleet.name, Override(app, rate, BURST, why, now, now + lasts))
-        return is_more
+        assert isinstance(metered, Metered)  # noqa: S101
+        if not why and known is None:
+            return ""
+        forecast = self._forecast(fleet, app, seen, now)
+        if not why and seen.needed <= _SAME * forecast:
+            return ""
+        ceiling, lasts = metered.ceiling_requests_per_s, timedelta(seconds=settings.calm_s)
+        rate = min(max(forecast, (1 + settings.band) * seen.peak, seen.enough), ceiling)
+        # Room is for what varies: a rate within it is no reason to plan again.
+        is_more = known is None or min(max(forecast, seen.peak, seen.enough), ceiling) > known.requests_per_s
+        if known is not None and not is_more and known.expires_at - now >= _RENEWED * lasts:
+            return ""
+        reason = why or "more is asked for than the forecast knows of"
+        until = now + lasts
+        is_set = self._overrides.set_unless_others(fleet.name, Override(app, rate, BURST, reason, now, until))
+        return f"planned for {rate:.3g} requests/s until {until:%H:%M} at least" if is_set and is_more else ""
+
+    def _forecast(self, fleet: Fleet, app: str, seen: Seen, now: datetime) -> float:
+        """Requests/s of an app that a plan is made for without overrides. It is of minutes, and found once in each."""
+        step = int(now.timestamp()) // _STEP_S
+        if seen.forecast is None or seen.forecast[0] != step:
+            histories = self._offered.histories(fleet.name, now, HISTORY)
+            demand = fleet.demand(histories, {}, self._offered.waiting(fleet.name, now), now.timestamp())
+            seen.forecast = step, sum(each.requests_per_s for each in demand if each.app == app)
+        return seen.forecast[1]
 
 
-def _short(fleet: Fleet, app: str, plan: Plan, heard: list[DemandHistory], now: datetime) -> str:
+def _short(pools: AppPools, asked: Asked, settings: ScalingSettings, now: datetime) -> str:
     """Say which pools of an app have too few members; empty: none."""
-    assert fleet.bursts is not None  # noqa: S101
-    load: dict[str, float] = {}
-    for history in heard:
-        for (work_class, _), rates in history.units_per_s.items():
-            load[work_class] = load.get(work_class, 0.0) + float(rates[-1])
     said = []
-    for work_class, members in _pools(plan, app).items():
-        capacity = fleet.settings.utilisation_cap * sum(members) / len(members)
-        scaler = PoolScaler(capacity, fleet.bursts)
+    for work_class, members in pools.members.items():
+        scaler = PoolScaler(sum(members) / len(members), settings)
         size = PoolSize(planned=len(members), awake=0, asleep=0, rented=0)
-        change = scaler.decide(now.timestamp(), Pulse(load.get(work_class, 0.0), 0.0), size)
+        change = scaler.decide(now.timestamp(), Pulse(asked.units_per_s.get(work_class, 0.0), 0.0), size)
         said += [f"{work_class} has {len(members)}, and {change.why}"] if change.rent else []
     return "; ".join(said)
 
 
-def _roomy(fleet: Fleet, rates: list[float]) -> float:
-    """The highest of these rates, with room above it."""
-    assert fleet.bursts is not None  # noqa: S101
-    return (1 + fleet.bursts.band) * max(rates)
+def _is_steady(plan: Plan, app: str, own: tuple[Instance, ...], now: datetime) -> bool:
+    """Tell whether all that is planned of an app has served for as long as answers count."""
+    since = steady_since(plan, app, own)
+    return since is not None and (now - since).total_seconds() >= ATTAINED_S
 
 
 def _rules(fleet: Fleet) -> Mapping[str, list[DemandRule]]:
@@ -116,18 +144,17 @@ def _rules(fleet: Fleet) -> Mapping[str, list[DemandRule]]:
     return found
 
 
-def _pools(plan: Plan, app: str) -> dict[str, list[float]]:
-    """Work class → what each instance of a plan that does it sustains."""
-    found: dict[str, list[float]] = {}
+def _pools(world: World, plan: Plan, app: str, rules: Iterable[DemandRule]) -> AppPools:
+    members: dict[str, list[float]] = {}
     for instance in plan.instances:
         for work_class, units_per_s in instance.units_per_s.items():
             if work_class.startswith(f"{app}/") and units_per_s > 0:
-                found.setdefault(work_class, []).extend([units_per_s] * instance.count)
-    return found
-
-
-def _total(rates: Iterable[list[float]]) -> list[float]:
-    """Sum of series that end now, over the steps that all have."""
-    known = list(rates)
-    steps = min(map(len, known))
-    return [sum(each[len(each) - steps + step] for each in known) for step in range(steps)]
+                usable = world.fleet.settings.utilisation_cap * units_per_s
+                members.setdefault(work_class, []).extend([usable] * instance.count)
+    units: dict[str, float] = {}
+    routes = app_works(world.sources)[app].routes()
+    for rule in rules:
+        legs = chain.from_iterable(route.legs for route in routes if route.request_type == rule.request_type)
+        for work_class, amount in {leg.work_class: leg.units_per_request for leg in legs}.items():
+            units[work_class] = units.get(work_class, 0.0) + rule.share * amount
+    return AppPools(members, units)

@@ -219,7 +219,7 @@ class Daemon:
         made.board.opens(time.monotonic() + settings.reach_s)
         desk = DemandDesk(
             f"tcp://{bind}:{settings.demand_port}", keys, settings.home.gateway_keys(),
-            PostgresDemand(self._database), self._now, reconciler.wake,
+            PostgresDemand(self._database), self._now, reconciler.wake, reconciler.heard,
         )  # fmt: skip
         made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))
         if not settings.once_s:

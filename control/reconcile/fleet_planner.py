@@ -26,7 +26,7 @@ from policies.degradation import TakeRung
 from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.instance import LEAVING, Instance
 from templates_lib.values.offer import Offer
-from templates_lib.values.plan import Plan
+from templates_lib.values.plan import Plan, Reason
 from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.supply import SupplyPool
@@ -82,10 +82,12 @@ class FleetPlanner:
         own: Callable[[], tuple[OwnModel, ...]] = tuple,
         spending_limit: Callable[[FleetRecord, datetime], SpendingLimit] = lambda _, __: SpendingLimit(),
         corrections: Corrections | None = None,
+        overridden: Callable[[str, datetime], tuple[Reason, ...]] = lambda _, __: (),
     ) -> None:
         """`prepare` adds to a world, for every plan anew, what is known beside its spec, such as measured profiles.
         `drained`: when ready instances of a fleet were told to drain, since a time. `own`: registered models.
-        `spending_limit`: what budgets leave to a fleet. `corrections`: what measured answers say of certificates."""
+        `spending_limit`: what budgets leave to a fleet. `corrections`: what measured answers say of certificates.
+        `overridden`: says of a fleet what it is planned for instead of the forecast."""
         self._session = session
         self._prepare = prepare
         self.market = market
@@ -94,6 +96,7 @@ class FleetPlanner:
         self._spending_limit = spending_limit
         self._drained = drained
         self._corrections = corrections or NoCorrections()
+        self._overridden = overridden
         self._worlds: dict[str, _Read] = {}
         self._left_out: dict[str, LeftOut] = {}
         """By fleet. What is lost with the process only puts moves off that save money."""
@@ -150,12 +153,15 @@ class FleetPlanner:
         if held_to is not None and supposed is as_it_is:
             due = self._corrections.due(record.name, *held_to, own, now)
         factors = {name: each.factor for name, each in {**before, **due}.items() if each.is_any}
+        instead = self._overridden(record.name, now)
 
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
             own_factors = {name: factor for name, factor in factors.items() if name in promised}
             recording = supposed(_begun_from(recording, begun, own_factors))
-            report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
+            report = self._session.plan(
+                recording, templates, baselines=baselines, payback=payback, advise=lambda *_: instead
+            )
             return world, report.snapshot, report
 
         limit = self._spending_limit(record, now)

@@ -25,13 +25,15 @@ def live_planner(database: Database, home: Path, progress: Progress, attainment:
     session = PlanningSession(
         PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter, attainment=attainment
     )
+    demand = MeteredDemand(database)
     return FleetPlanner(
         session,
         lambda world: with_known_profiles(world, home),
         LiveMarket(database),
-        MeteredDemand(database),
+        demand,
         PostgresInstances(database).drained_since,
         PostgresModels(database).own,
         lambda record, now: spending_limit(database, record.name, record.project, now),
         MeasuredCorrections(database),
+        demand.overridden,
     )

@@ -9,7 +9,8 @@ from control.db.demand import PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
 from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World
-from policies.metered_demand import DemandOverride
+from policies.metered_demand import OVERRIDDEN, DemandOverride
+from templates_lib.values.plan import Reason
 from templates_lib.values.work import Demand
 
 HISTORY = timedelta(days=36)
@@ -39,3 +40,16 @@ class MeteredDemand:
             return fleet.demand({}, said, {}, now.timestamp())
         histories = self._offered.histories(record.name, now, HISTORY)
         return fleet.demand(histories, said, self._offered.waiting(record.name, now), now.timestamp())
+
+    def overridden(self, fleet: str, now: datetime) -> tuple[Reason, ...]:
+        """Say what plans are made for instead of the forecast, or of the rate of the spec: who set it, why, and until
+        when. Raises DatabaseUnavailableError."""
+        return tuple(
+            Reason(
+                OVERRIDDEN,
+                f"{model}: {each.requests_per_s:.4g} requests/s until {each.expires_at:%Y-%m-%d %H:%M} UTC, set by "
+                f"{each.made_by}: {each.reason}",
+                model,
+            )
+            for model, each in sorted(self._overrides.working(fleet, now).items())
+        )

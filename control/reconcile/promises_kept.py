@@ -101,7 +101,7 @@ class MeasuredCorrections:
         alone = replace(snapshot.settings, corrections={})
         used = utilisation(plan, snapshot, lambda name, each: alone.cap(name, each.template_id, each.nodes))
         for name, promise in plan.attainment.items():
-            steady = _steady_since(plan, models[name], own)
+            steady = steady_since(plan, models[name], own)
             if steady is None or name not in used or name not in caps:
                 continue
             changed = (before[name].changed_at,) if name in before else ()
@@ -128,7 +128,7 @@ def _anew(before: Correction, now: datetime, fingerprint: str) -> Correction:
     )
 
 
-def _steady_since(plan: Plan, model: str, own: Sequence[Instance]) -> datetime | None:
+def steady_since(plan: Plan, model: str, own: Sequence[Instance]) -> datetime | None:
     """Return the time from which all instances serve that the plan wants of the model; None: some do not."""
     wanted: Counter[tuple[str, str, str]] = Counter()
     for planned in plan.instances:

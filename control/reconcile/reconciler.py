@@ -10,6 +10,7 @@ from functools import partial
 from control.cloud.errors import CloudError
 from control.db.budgets import Scope, StoredBudget
 from control.db.errors import DatabaseUnavailableError, StaleVersionError
+from control.demand.heard_load import HeardLoad
 from control.fleet.order import FleetOrder
 from control.fleet.publisher import unasked
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 _UNASKED = "cannot be asked"
 _LOOK_S = 10.0
-"""Between two looks for bursts: gateways report each minute."""
+"""Between two looks for bursts: as long as gateways' reports of late cover."""
 
 
 class Reconciler:
@@ -81,6 +82,11 @@ class Reconciler:
     @property
     def leads(self) -> bool:
         return self._leads
+
+    @property
+    def heard(self) -> HeardLoad:
+        """What gateways said of the last seconds: for whoever hears them to write to."""
+        return self._ports.stores.bursts.heard
 
     def due_s(self) -> float:
         """Monotonic time at which a fleet is to be planned next; inf: none is on record."""
@@ -215,8 +221,10 @@ class Reconciler:
             fleet.looked_s = now_s
             is_in_force = solved.plan.id == fleet.target.accepted
             plan = solved.plan if is_in_force else self._kept(fleet.target.accepted)
-            found = () if plan is None else self._ports.stores.bursts.look(solved.world.fleet, plan, self._now())
-            for why in found:
+            if plan is None:
+                continue
+            own = tuple(each for each in self._ports.keeper.known if each.fleet == name)
+            for why in self._ports.stores.bursts.look(solved.world, plan, self._now(), own):
                 self._note("pool.burst", why, name)
                 self.wake(name, why)
 

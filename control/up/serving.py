@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Collection, Sequence
 
 from control.access.secret import Secret
+from control.demand.heard_load import HeardLoad
 from control.fleet.graph_routing import served_types
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
@@ -82,6 +83,10 @@ class Leading:
         self._reconciler = reconciler
         self._steps = steps
         self._said: set[str] = set()
+
+    @property
+    def heard(self) -> HeardLoad:
+        return self._reconciler.heard
 
     def load(self) -> None:
         if not self._reconciler.load():

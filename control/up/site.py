@@ -17,6 +17,7 @@ from control.db.audit_seals import SEALS_S, PostgresAuditSeals
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.demand.desk import DemandDesk
+from control.demand.heard_load import HeardLoad
 from control.executor.node_start import NodeStart
 from control.fleet.assembly import assemble
 from control.fleet.effects import ThreadEffects
@@ -40,6 +41,11 @@ _IN_FLIGHT = timedelta(seconds=15)
 
 class Loop(Protocol):
     """Loop that decides for a site."""
+
+    @property
+    def heard(self) -> HeardLoad:
+        """What it is to know of the last seconds' load."""
+        ...
 
     def load(self) -> None:
         """Take over what an earlier run left. Called once, before nodes are listened to."""
@@ -102,7 +108,7 @@ async def keep_up(
     agent_keys = PostgresAgentKeys(site.database)
     known = await asyncio.to_thread(agent_keys.living)
     hub = Hub(hub_at, registry_at, keys, agent_keys, known, board, site.now)
-    desk = DemandDesk(_local(0), keys, gateways, PostgresDemand(site.database), site.now, loop.wake)
+    desk = DemandDesk(_local(0), keys, gateways, PostgresDemand(site.database), site.now, loop.wake, loop.heard)
     made.publisher.tell_demand_to(desk.address)
     alerts = Chore("alerts", AlertWatch(site.database, site.now).step, ALERTS_S, ALERTS_S)
     alerts.begin()

@@ -3,28 +3,18 @@ anyway wake (shift), and what these lack is rented (burst). The plan itself is t
 are at least.
 
 A pool grows at once: when its load, or the time in which it could clear what waits, asks for more than it has, or when
-fewer requests than the threshold are in time. It shrinks when it could have served the highest load of a while, and
-`band` more, with fewer; so a load that varies by less has it stay as it is. What was rented goes first.
+fewer answers than the threshold are in time though all that it has serves. It shrinks when it could have served the
+highest load of a while, and `band` more, with fewer, and was not late with so few; so a load that varies by less has it
+stay as it is. What was rented goes first.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 
+from policies.pools.lateness import ATTAINED_S, Answers, Lateness
+from policies.pools.scaling_settings import ScalingSettings
 from policies.pools.sizing import replicas
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingSettings:
-    threshold: float = 0.99
-    """Share of the requests of the last pulses that have to be in time."""
-    clear_s: float = 10.0
-    """Time in which what waits is to be done, beside what comes."""
-    calm_s: float = 180.0
-    """How long less would have to be enough until there is less."""
-    band: float = 0.2
-    """By how much more load than there was less has to be enough for."""
-    most_rented: int = 1000
-    """Members that may be rented at once: what limits and budget leave, in the cheapest way that the plan priced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +24,8 @@ class Pulse:
     units_per_s: float
     """Work that came, over the last ten seconds."""
     pending_units: float
-    attained: float | None = None
-    """Share of the requests that ended its stage in time since the last pulse; None: none ended."""
+    answers: Answers = field(default_factory=Answers)
+    """Requests that ended its stage in the last minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +65,34 @@ class PoolScaler:
 
     capacity: float
     """Units/s that a member sustains within its objective (certified)."""
-    settings: ScalingSettings = ScalingSettings()
+    settings: ScalingSettings = field(default_factory=ScalingSettings)
     _needed: deque[tuple[float, int]] = field(default_factory=deque)
     """(when, members that a pulse asked for, with the band on top)."""
+    _late: Lateness = field(init=False)
+    _changed_s: float = -inf
+    """When it last was to grow, or had members that were starting: answers of before say nothing of what it is then."""
+
+    def __post_init__(self) -> None:
+        self._late = Lateness(self.settings)
 
     def decide(self, now_s: float, pulse: Pulse, size: PoolSize) -> Scaling:
         """Change of the pool after this pulse. Pulses come in order of time."""
         load = pulse.units_per_s + pulse.pending_units / self.settings.clear_s
-        needed, why = replicas(load, self.capacity), f"{load:,.0f} units/s ask for"
-        # With more on the way, what is late now says nothing about what is needed then.
-        is_late = pulse.attained is not None and pulse.attained < self.settings.threshold and not size.starting
-        if is_late and needed <= size.members:
-            needed, why = size.members + 1, f"{pulse.attained:.1%} in time ask for"
+        asked = replicas(load, self.capacity)
+        self._late.take(now_s, load)
+        if size.starting:
+            self._changed_s = now_s
+        is_steady = now_s - self._changed_s >= ATTAINED_S
+        if asked <= size.members and is_steady and pulse.answers.is_below(self.settings.threshold):
+            self._late.note(now_s, size.members + 1)
+        late = int(self._late.enough(now_s))
+        needed = max(asked, late)
         self._note(now_s, max(needed, replicas((1 + self.settings.band) * load, self.capacity)))
-        if needed > size.members:
-            return self._grown(needed, size, why)
-        return self._shrunk(max(each for _, each in self._needed), now_s, size)
+        if needed <= size.members:
+            return self._shrunk(max(each for _, each in self._needed), now_s, size)
+        self._changed_s = now_s
+        why = f"{load:,.0f} units/s" if asked >= late else f"delays at this load ({pulse.answers.share:.1%} in time)"
+        return self._grown(needed, size, f"{why} ask for")
 
     def _note(self, now_s: float, needed: int) -> None:
         self._needed.append((now_s, needed))

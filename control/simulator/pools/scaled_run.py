@@ -15,13 +15,12 @@ from math import isnan
 
 from control.simulator.pools.pool_requests import PoolRequest
 from control.simulator.pools.pool_run import Member, PoolRun
+from policies.pools.lateness import ATTAINED_S, Answers
 from policies.pools.scaling import PoolScaler, PoolSize, Pulse, Scaling
 from policies.pools.sizing import replicas
 
 PULSE_S = 10.0
 PLAN_S = 300.0
-ATTAINED_S = 60.0
-"""How long a request counts among those that were in time or not: a pulse alone has too few."""
 
 
 class Stage(Enum):
@@ -161,7 +160,7 @@ class ScaledRun:
         while counted and counted[0][0] < self._run.now_s - ATTAINED_S:
             counted.popleft()
         in_time = sum(kept for _, kept in counted)
-        return Pulse(came / PULSE_S, pending, in_time / len(counted) if counted else None)
+        return Pulse(came / PULSE_S, pending, Answers(len(counted), in_time))
 
     def _size(self, pool: ScaledPool) -> PoolSize:
         own = self._members[pool.stage]

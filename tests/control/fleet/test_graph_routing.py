@@ -25,6 +25,9 @@ def test_each_type_is_a_model_with_its_routes_and_the_code_chooses_for_each(tmp_
     models, app = graph_models(work, MediaTerms(published.config), BY_LOAD, "/t"), served_app(work, code)
     assert app.types == {"image-text-to-text": "vl-image-text-to-text", "text-to-text": "vl-text-to-text"}
     assert {model.policy for model in models.values()} == {BY_LOAD}
+    asked = {name: model.objective for name, model in models.items()}
+    limits_ms = {name: slo and (slo.ttft_ms, slo.tpot_ms) for name, slo in asked.items()}
+    assert limits_ms == {"vl-image-text-to-text": (4000, 60), "vl-text-to-text": (3000, 60)}
     routes = {route.id for model in models.values() for route in model.routes}
     assert routes == app.choices.keys() & routes
     assert app.roles["vl/language"] == ("language",)

@@ -137,6 +137,26 @@ def test_keys_beyond_the_most_are_counted_with_their_project(clock: Clock, monke
     assert line(report).served_requests == 5
 
 
+def test_pictures_count_by_their_rows_and_not_by_their_requests(clock: Clock):
+    see, write = RoutedLeg("m/see", Unit.IMAGE_TOKEN, 576.0), RoutedLeg("m/write", Unit.OUTPUT_TOKEN, 1.0)
+    route = RoutedRoute("chain", (see, write), (Edge(0, 1, 0.0),))
+    meter = Meter("life", 60, 10, clock)
+    meter.serve({("fleet", "m"): metered_classes(RoutedModel("m", (route,)))})
+    meter.refuse(meter.offer(KIND, 10, 5.0, brought={Unit.IMAGE_TOKEN: 8 * 1024}))
+    meter.settle(meter.offer(KIND, 10, 5.0, brought={Unit.IMAGE_TOKEN: 64}), 5, is_whole=True, is_length_known=True)
+    meter.settle(meter.offer(KIND, 10, 5.0, brought={Unit.IMAGE_TOKEN: 1}), 0, is_whole=False, is_length_known=False)
+    clock.now_s = 601.0
+    (recent,) = meter.recent().lines
+    assert (recent.requests, [each.units for each in recent.work]) == (3, [8 * 1024 + 65, 15])
+    clock.now_s = 660.0
+    assert meter.recent().lines == ()
+    (report,) = meter.due(10)
+    assert [(each.work_class, each.offered, each.refused, each.served) for each in line(report).work] == [
+        ("m/see", 8 * 1024 + 65, 8 * 1024, 64),
+        ("m/write", 15, 5, 5),
+    ]
+
+
 def test_an_interval_covers_what_was_watched_of_it(clock: Clock):
     clock.now_s = 640.0
     meter = Meter("life", 60, 10, clock)

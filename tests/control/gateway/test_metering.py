@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,22 +15,39 @@ import pytest
 from sqlalchemy import func, select
 
 from agents.channels.keys import KeyPair
+from agents.messages import session
+from agents.messages.to_demand_desk import RECENT_PROTOCOL
+from bench.text_tables import WHOLE, member, text_model
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.db.demand_tables import demand_line, key_use
 from control.demand.desk import DemandDesk
+from control.demand.heard_load import HeardLoad
 from control.gateway.published import Hold
+from policies.pools.lateness import Answers
+from templates_lib.values.slo import Slo
 from templates_lib.values.work import Unit
 from tests.control.gateway.world import MODEL, World
 
 
 @asynccontextmanager
 async def desk(
-    database: Database, worlds: list[World], woken: list[str], bind: str, keys: KeyPair
+    database: Database,
+    worlds: list[World],
+    woken: list[str],
+    bind: str,
+    keys: KeyPair,
+    heard: HeardLoad | None = None,
 ) -> AsyncIterator[DemandDesk]:
     known = {world.keys.public: f"gateway-{n}" for n, world in enumerate(worlds)}
     made = DemandDesk(
-        bind, keys, known, PostgresDemand(database), lambda: datetime.now(UTC), lambda _, app: woken.append(app)
+        bind,
+        keys,
+        known,
+        PostgresDemand(database),
+        lambda: datetime.now(UTC),
+        lambda _, app: woken.append(app),
+        heard or HeardLoad(),
     )
     task = asyncio.create_task(made.run())
     try:
@@ -56,6 +74,20 @@ async def until(condition: Callable[[], bool], timeout_s: float = 120.0) -> None
         await asyncio.sleep(0.02)
 
 
+async def heard_of(heard: HeardLoad, judged: int, timeout_s: float = 120.0) -> Answers:
+    """Wait until the answers of the last minute are so many; whatever was said meanwhile, units are those of its
+    requests."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if (of := heard.of("f", datetime.now(UTC)).get(MODEL)) is not None:
+            assert of.units_per_s[f"{MODEL}/prefill"] == pytest.approx(4 * of.requests_per_s)
+            assert bool(of.requests) is (of.requests_per_s > 0)
+            if of.answers.judged == judged:
+                return of.answers
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"answers of {judged} requests are not known")
+
+
 def send(world: World, count: int, prompt: str = "abcd", tokens: int = 8) -> None:
     client = world.client()
     for _ in range(count):
@@ -70,25 +102,35 @@ def start(world: World, address: DemandDesk | None, *arguments: str) -> None:
     world.wait_ready()
 
 
-def test_two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path: Path, database: Database):
-    asyncio.run(_two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path, database))
+def test_two_gateways_add_up_while_desk_and_database_come_and_go(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    asyncio.run(_two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path, database, monkeypatch))
 
 
-async def _two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path: Path, database: Database):
+async def _two_gateways_add_up_while_desk_and_database_come_and_go(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     worlds, keys, woken = [World(tmp_path / "a"), World(tmp_path / "b")], KeyPair.generate(), list[str]()
+    heard, former = HeardLoad(), HeardLoad()
+    routing = replace(text_model(MODEL, [member(MODEL, "e1", "z1", WHOLE, 1e9)]), objective=Slo(1e9, 1e-9))
     try:
-        async with desk(database, worlds, woken, "tcp://127.0.0.1:0", keys) as first:
+        async with desk(database, worlds, woken, "tcp://127.0.0.1:0", keys, heard) as first:
             endpoint = first.address.endpoint
             for world in worlds:
+                world.model = {"routing": routing}
                 await asyncio.to_thread(world.echo, "e1")
                 await asyncio.to_thread(start, world, first)
+            seen = asyncio.create_task(heard_of(heard, 6))
             await asyncio.gather(*(asyncio.to_thread(send, world, 3) for world in worlds))
+            assert await seen == Answers(6, 0), "in time for the first token, late for those after it"
             await until(lambda: recorded(database) == (6, 24, 48))
         # Nobody listens: gateways serve on and keep what they count.
         await asyncio.gather(*(asyncio.to_thread(send, world, 2) for world in worlds))
-        async with desk(database, worlds, woken, endpoint, keys):
+        monkeypatch.setattr(session, "NEWEST_PROTOCOL", RECENT_PROTOCOL - 1)
+        async with desk(database, worlds, woken, endpoint, keys, former):
             await until(lambda: recorded(database) == (10, 40, 80))
             world = worlds[0]
             await asyncio.to_thread(send, world, 1)
@@ -96,6 +138,7 @@ async def _two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path: Pat
             await asyncio.to_thread(world.gateway.stop)  # it says its last before it ends
             await until(lambda: recorded(database) == (11, 44, 88))
         assert woken == []
+        assert former.of("f", datetime.now(UTC)) == {}, "a desk of the release before is told what it can read"
         assert recorded(database, "served") == (11, 44, 88)
         keys = select(key_use.c.key, key_use.c.unit, func.sum(key_use.c.served)).group_by(key_use.c.key, key_use.c.unit)
         used = {(key, unit): int(units) for key, unit, units in database.read(keys)}

@@ -9,7 +9,6 @@ import pytest
 from agents.channels.address import Address
 from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
-from agents.messages.session import NEWEST_PROTOCOL
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import ExecutorReport, NodeReport, SchedulerReport, StageReport
 from agents.messages.to_node import Work
@@ -188,7 +187,7 @@ def test_members_of_a_shared_unit_have_a_pool_turns_at_all_processors_and_number
     stages = [run.stage for run in (made.work(at[0]) or Work()).runs]
     assert [stage and stage.memory_mib for stage in stages] == [97, 97], "of weights alone"
     assert gang.with_kv_share(0.5).pool_bytes == 3 << 19
-    made.joined(at[0], 0.0, NEWEST_PROTOCOL - 1)
+    made.joined(at[0], 0.0, gang.protocol - 1)
     ((_, event),) = made.events(0.0)
     assert (event.kind, "earlier release" in event.reason) == (EventKind.BROKE, True)
     with pytest.raises(UnplaceableError, match="not simulated"):

@@ -98,4 +98,8 @@ def test_what_an_operator_says_counts_for_stated_demand_too(tmp_path: Path, data
     PostgresDemandOverrides(database).set("small", said)
     tripled = source.demand(record, made, NOW)
     assert [d.requests_per_s for d in tripled] == pytest.approx([3 * d.requests_per_s for d in made.demand])
+    (why,) = source.overridden("small", NOW)
+    assert why.subject == "gpt-oss-20b"
+    assert all(part in why.text for part in ("30 requests/s", "ada", "a launch"))
     assert source.demand(record, made, NOW + timedelta(hours=1)) == made.demand
+    assert source.overridden("small", NOW + timedelta(hours=1)) == ()

@@ -152,6 +152,7 @@ class Plane:
             PostgresInstances(database).drained_since,
             spending_limit=lambda record, now: spending_limit(database, record.name, record.project, now),
             corrections=MeasuredCorrections(database),
+            overridden=MeteredDemand(database).overridden,
         )
         self.loop = Reconciler(
             ReconcilePorts(
