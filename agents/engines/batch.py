@@ -18,7 +18,8 @@ class BlockName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """The next `tokens` tokens of one request: a chunk of its prompt, or the one token sampled last."""
+    """The next `tokens` tokens of one request: a chunk of its prompt, or the one token sampled last, alone or with a
+    draft of what comes behind it."""
 
     id: str
     position: int
@@ -37,6 +38,15 @@ class StepRequest:
     """Where a request begins behind tokens whose KV cache is there: the blocks that it begins with, which are not
     written to any more. Only where `StageFacts.shares_kv`. Tokens do not say what blocks of given rows hold: whoever
     has them shared knows that they are the same rows."""
+    draft: tuple[int, ...] = ()
+    """The last of these tokens, where they are drafted and not known; every stage is told them. A token is sampled
+    behind the last known one, and behind each of these as long as they are what was sampled. The request's next step
+    begins behind those that were, and writes over the others. Only where `StageFacts.verifies_drafts`."""
+
+    @property
+    def known_end(self) -> int:
+        """Count the request's tokens up to the last one of this step that is no draft."""
+        return self.position + self.tokens - len(self.draft)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,15 @@ from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 
 
-def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached: Callable[[str], int]) -> None:
-    """Check a batch. `cached`: tokens of a request in the KV cache, 0 for one not known. Raises BadBatchError."""
+def check_batch(
+    facts: StageFacts,
+    batch: StepBatch,
+    rows: torch.Tensor,
+    cached: Callable[[str], int],
+    drafted: Callable[[str], int] = lambda _: 0,
+) -> None:
+    """Check a batch. `cached`: tokens of a request in the KV cache, 0 for one not known; `drafted`: tokens behind them
+    that are there too, of a draft, of which some may be right. Raises BadBatchError."""
     if not batch.requests or len({request.id for request in batch.requests}) != len(batch.requests):
         raise BadBatchError("a step has at least one request, and each only once")
     expected = (batch.tokens,) if facts.held.first else (batch.tokens, facts.hidden_size)
@@ -27,13 +34,26 @@ def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached:
             why = "is not new, or can share none here"
             raise BadBatchError(f"request {request.id!r} brings KV blocks of others, and {why}")
         known += len(request.shared) * facts.block_tokens
-        if request.tokens < 1 or request.position != known:
+        if request.tokens < 1 or not known <= request.position <= known + drafted(request.id):
             raise BadBatchError(
                 f"request {request.id!r}: {known} tokens are cached, the step has {request.tokens} "
                 f"from position {request.position}"
             )
         if facts.max_context_tokens and request.position + request.tokens > facts.max_context_tokens:
             raise BadBatchError(f"request {request.id!r} is past the context of {facts.max_context_tokens} tokens")
+        if request.draft:
+            _check_draft(facts, request)
+
+
+def _check_draft(facts: StageFacts, request: StepRequest) -> None:
+    if not facts.verifies_drafts:
+        raise BadBatchError(f"request {request.id!r} brings a draft, and engine {facts.engine} verifies none")
+    is_chosen = request.sampling is not None or not facts.held.last
+    if len(request.draft) >= request.tokens or not is_chosen:
+        raise BadBatchError(
+            f"request {request.id!r}: a draft stands behind a known token, and tokens are sampled to verify it; of "
+            f"{request.tokens} tokens {len(request.draft)} are a draft"
+        )
 
 
 def check_given(facts: StageFacts, batch: StepBatch, attending: Collection[str]) -> None:

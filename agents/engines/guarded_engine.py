@@ -72,7 +72,7 @@ class GuardedEngine:
         return self._engine.kv_blocks_short(batch)
 
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
-        reach = {request.id: request.position + request.tokens for request in batch.requests}
+        reach = {request.id: request.known_end for request in batch.requests}
         self._under_way = _StepUnderWay(reach, self.facts.held.first_layer)
         output = self._engine.step(batch, rows)
         self._tokens.update(reach)

@@ -66,7 +66,8 @@ class StageEngine(KvStore, Protocol):
         """Runs the held layers on the batch.
 
         `rows`: (tokens,) int64 token ids on the first stage, else (tokens, hidden size) as the stage before returned
-        them. Requests unknown until now begin at position 0, or behind the blocks that they share.
+        them. Requests unknown until now begin at position 0, or behind the blocks that they share; one whose last step
+        brought a draft goes on behind any token of it that this stage was told.
         """
 
     def free(self, request_id: str, kept: Sequence[int] = ()) -> None:

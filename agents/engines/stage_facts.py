@@ -42,3 +42,5 @@ class StageFacts:
     """Rules may have a grammar: the model's tokens are known as text."""
     shares_kv: bool = False
     """Requests may begin with KV blocks of others, and leave some that are kept."""
+    verifies_drafts: bool = False
+    """Steps may bring drafts."""

@@ -25,6 +25,7 @@ class StepOutput:
     hidden: torch.Tensor | None = None
     """(tokens, hidden size), rows in the batch's order: the input of the next stage."""
     samples: tuple[Sample, ...] = ()
-    """Of the requests that asked for one, in the batch's order."""
+    """Of the requests that asked for one, in the batch's order. Of one with a draft, in turn: as many as tokens of it
+    were right, and one more."""
     rows: torch.Tensor | None = None
     """(tokens, hidden size) behind the model's last norm: those of the requests that asked, in the batch's order."""

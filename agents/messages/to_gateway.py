@@ -157,6 +157,10 @@ class WorkDone(Struct, frozen=True, array_like=True):
     """Of requests that could have begun with KV cache of others: each time that one was admitted."""
     found_tokens: Count = 0
     """Of them, tokens whose KV cache was there, and was not computed."""
+    draft_tokens: Count = 0
+    """Of answers, drafted and verified."""
+    accepted_tokens: Count = 0
+    """Of them, those that were right."""
 
 
 class Stats(Struct, frozen=True, array_like=True, tag="stats"):

@@ -11,6 +11,7 @@ from agents.messages.bounds import Count, Endpoint, MaybeName, Name, Position, P
 from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
 from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.placement import ONLY
+from templates_lib.values.speculation import Speculation
 
 MAX_EXECUTORS = 64
 MAX_GATEWAYS = 1024
@@ -137,6 +138,8 @@ class Run(Struct, frozen=True, array_like=True):
     """Prompts begin with KV blocks of those before them that began alike."""
     member: Annotated[int, Meta(ge=0, lt=MAX_EXECUTORS)] | None = None
     """Which member of the node's pool it is; None: it has a KV cache of its own."""
+    speculation: Speculation | None = None
+    """How its scheduler drafts answers; None: not at all."""
 
     @property
     def processor_share(self) -> float:

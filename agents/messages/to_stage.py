@@ -9,6 +9,7 @@ from agents.messages.bounds import (
     MAX_RUNS,
     MAX_TOKENS,
     Count,
+    FewTokenIds,
     MaybeName,
     MaybeTrace,
     Name,
@@ -100,6 +101,9 @@ class StageEntry(Struct, frozen=True, array_like=True):
     for a worker that does not say `shares_kv`."""
     pooled: PooledPrompt | None = None
     """On the last stage, with each step of a run whose prompt's state is wanted."""
+    draft: FewTokenIds = ()
+    """The last of these tokens, where they are drafted and not known: those that are what was sampled before them are
+    right, and the run's next step begins behind them. Not for a worker that does not say `verifies_drafts`."""
 
 
 class StageStep(Struct, frozen=True, array_like=True, tag="stage_step"):

@@ -53,6 +53,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """Positions of a token: 3 where images and videos are placed by frame, row and column."""
     attended_rows: Position = 0
     """Of an encoder, that every run attends to; 0: the model attends to none."""
+    verifies_drafts: bool = False
+    """Steps may bring drafts; not to one of the previous version, which would take them for known tokens."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):
@@ -71,7 +73,8 @@ class RunState(Struct, frozen=True, array_like=True):
 
 
 class StageSampled(Struct, frozen=True, array_like=True, tag="stage_sampled"):
-    """From each worker that ends the model, for each of its steps, in order, also where nothing was to be sampled."""
+    """From each worker that ends the model, for each of its steps, in order, also where nothing was to be sampled. Of a
+    run with a draft, several samples may follow each other: one for each token of it that was right, and one more."""
 
     step: Count
     samples: Annotated[tuple[RunSample, ...], Meta(max_length=MAX_RUNS)]

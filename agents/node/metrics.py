@@ -69,6 +69,10 @@ def _of_engine(figures: NodeFigures) -> Iterable[Metric]:
         looked_up, found = done.looked_up_tokens, done.found_tokens
         yield _counter("vllm:prefix_cache_queries", "Tokens looked up in the prefix cache", looked_up, labels)
         yield _counter("vllm:prefix_cache_hits", "Tokens found there, and not computed", found, labels)
+    if done.draft_tokens:
+        drafted, accepted = done.draft_tokens, done.accepted_tokens
+        yield _counter("vllm:spec_decode_num_draft_tokens", "Tokens of answers that were drafted", drafted, labels)
+        yield _counter("vllm:spec_decode_num_accepted_tokens", "Drafted tokens that were right", accepted, labels)
     finished = CounterMetricFamily(
         "vllm:request_success", "Requests that ended well, by reason", labels=[*labels, "finished_reason"]
     )

@@ -78,7 +78,7 @@ def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: No
         f"tcp://0.0.0.0:{port}" if port else f"tcp://[{settings.overlay}]:0" if settings.overlay else anywhere
     )
     reached = for_gateways, anywhere, settings.interface, settings.network
-    return InstanceFile(layout, gateways, scheduler.workers, *reached, run.prefix_cache)
+    return InstanceFile(layout, gateways, scheduler.workers, *reached, run.prefix_cache, speculation=run.speculation)
 
 
 def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings, sidecar: str) -> Iterator[str]:

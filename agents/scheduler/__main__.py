@@ -47,7 +47,9 @@ async def _run(instance: InstanceFile, keys: KeyPair, layout: PipelineLayout, qu
         instance.gateways,
         instance.workers,
         layout,
-        SchedulerSettings(network=instance.network, prefix_cache=instance.prefix_cache),
+        SchedulerSettings(
+            network=instance.network, prefix_cache=instance.prefix_cache, speculation=instance.speculation
+        ),
         quota,
     )
     addresses = {"endpoint": scheduler.endpoint, "stages": scheduler.stages_endpoint, "public_key": keys.public}

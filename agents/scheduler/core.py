@@ -8,6 +8,8 @@ tokens of those that do not yet. KV blocks for all known tokens are taken on adm
 there are none, the request at that node whose turn is last gives up its cache, waits, and is computed again from the
 tokens it has.
 
+Where a spec asks for it, steps bring drafts of what comes next beside: `drafts` says how.
+
 Where the stages can, a prompt that begins as one before it begins with that one's KV blocks: `block_book`
 says how. A request of two legs has its KV cache handed over between two such cores: `hand_offs` says how. One that
 comes with rows of other components (`given`) takes part in steps once the nodes that need them have taken them. Where
@@ -41,6 +43,7 @@ from agents.scheduler.runs import Runs
 from agents.scheduler.sequence import ActiveRun, Key, Sequence, SequencePhase
 from agents.scheduler.step_entries import step_entries
 from agents.scheduler.tally import Tally
+from templates_lib.values.speculation import Speculation
 
 
 class SchedulerCore:
@@ -59,6 +62,7 @@ class SchedulerCore:
         """In order of their turns: as they came, where gateways say nothing else."""
         self._flights: dict[int, Flight] = {}
         self._hand_offs = HandOffs()
+        self._speculation: Speculation | None = None
         self._taken: RowsTaken | None = None
         self._knows_rows = False
         self._quota: int | None = None
@@ -78,6 +82,10 @@ class SchedulerCore:
     def share_kv(self, shares: bool) -> None:
         """Say, before the first step, whether prompts begin with KV blocks of those before them."""
         self._runs.shares_kv = shares
+
+    def speculate(self, speculation: Speculation | None) -> None:
+        """Say how answers are drafted from now on, which all stages must be able to verify; None: not at all."""
+        self._speculation = speculation
 
     def limit_kv(self, blocks: int) -> None:
         """Have no more than so many KV blocks of each node from now on, of those that the layout names. A request that
@@ -269,7 +277,7 @@ class SchedulerCore:
             busy = {flight.step.group for flight in self._flights.values()}
             self._admit(busy)
             for group in range(self._layout.groups + self._layout.lanes):
-                entries = () if group in busy else step_entries(group, self._runs, self._layout, self._grow)
+                entries = () if group in busy else self._entries(group)
                 orders += self._runs.take_due()
                 if entries:
                     orders.append(self._launch(group, entries))
@@ -286,6 +294,10 @@ class SchedulerCore:
         asked = {e.run: Pooled if e.gives_state else Sampled for e in own if e.gives_state or e.sampling is not None}
         if asked != {run: type(result) for run, result in results.items()}:
             raise BadResultError(f"node {node} of the last stage made {sorted(results)} and not {sorted(asked)}")
+        for entry in own:
+            result = results.get(entry.run)
+            if isinstance(result, Sampled) and not result.answers(entry):
+                raise BadResultError(f"node {node} sampled {result.tokens} for run {entry.run}, drafted {entry.draft}")
         flight.awaited.remove(node)
         flight.results.update(results)
         if flight.awaited:
@@ -301,8 +313,8 @@ class SchedulerCore:
             sequence = self._runs.get(entry.run)
             if sequence is None or sequence.admission is None:
                 continue  # cancelled or preempted meanwhile
-            sequence.admission.position += len(entry.token_ids)
-            self.tally.prompt_tokens += 0 if sequence.admission.has_sampled else len(entry.token_ids)
+            sequence.admission.position += entry.known_tokens
+            self.tally.prompt_tokens += 0 if sequence.admission.has_sampled else entry.known_tokens
             result = flight.results.get(entry.run)
             if result is None:
                 continue
@@ -312,7 +324,9 @@ class SchedulerCore:
                 self._forget(sequence, "")
                 ended.append(finished(sequence, FinishReason.STOP, result.state))
                 continue
-            run, reason = sequence.append(result.token, result.logprobs)
+            run, reason = sequence.append(result.tokens, result.logprobs)
+            if entry.draft:
+                self._accept(sequence, sequence.admission, len(entry.draft), len(result.tokens) - 1)
             if run is not None:
                 made.setdefault(sequence.key[0], []).append(run)
             if reason is None and sequence.is_prefill:
@@ -322,6 +336,14 @@ class SchedulerCore:
                 self._forget(sequence, "")
                 ended.append(finished(sequence, reason))
         return (*(GatewayMessage(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
+
+    def _accept(self, sequence: Sequence, held: ActiveRun, drafted: int, right: int) -> None:
+        """Count the tokens of a draft that were right as cached: behind one that ended the output there are none."""
+        self.tally.draft_tokens += drafted
+        self.tally.accepted_tokens += right
+        held.position = min(held.position + right, len(sequence.tokens))
+        held.trust.learn(right, len(sequence.tokens))
+        self._runs.publish(sequence, held, held.position)
 
     def _refusals(self, owner: Hashable, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
         """Yield why the request is not taken; the first reason is the one to give."""
@@ -413,6 +435,9 @@ class SchedulerCore:
         # Fewer only between steps: the nodes may still take, for a step under way, what its requests were given.
         if self._quota > self.kv_blocks or not self._flights:
             self._runs.groups.resize(self._quota)
+
+    def _entries(self, group: int) -> tuple[StepEntry, ...]:
+        return step_entries(group, self._runs, self._layout, self._grow, self._speculation)
 
     def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:
         self._steps += 1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agents.messages.to_gateway import TokenLogprobs
-from agents.scheduler.orders import GroupStep
+from agents.scheduler.orders import GroupStep, StepEntry
 
 
 class BadResultError(Exception):
@@ -12,8 +12,15 @@ class BadResultError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    token: int
-    logprobs: TokenLogprobs | None = None
+    tokens: tuple[int, ...]
+    """Those of the draft that were right, and the one behind them."""
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    """One for each where they were asked for."""
+
+    def answers(self, entry: StepEntry) -> bool:
+        """Tell whether it may be what was sampled for an entry."""
+        right = self.tokens[:-1]
+        return bool(self.tokens) and right == entry.draft[: len(right)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agents.scheduler.layout import PipelineLayout
+from templates_lib.values.speculation import Speculation
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ class InstanceFile:
     """Path of the socket of the KV cache that models of the node share; empty: its own."""
     member: int = 0
     """Which of them this is."""
+    speculation: Speculation | None = None
+    """How answers are drafted; None: not at all."""
 
 
 def read_instance_file(path: Path) -> InstanceFile:

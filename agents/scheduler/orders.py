@@ -27,6 +27,14 @@ class StepEntry:
     """Where a run begins behind tokens whose KV cache is there: the blocks that it holds, at the node of each stage."""
     pooled: PooledPrompt | None = None
     """Set in each step of a prompt whose state is wanted."""
+    draft: tuple[int, ...] = ()
+    """The last of the tokens, where they are not known but drafted: what is sampled behind each says whether the next
+    is right."""
+
+    @property
+    def known_tokens(self) -> int:
+        """Count the tokens that are no draft."""
+        return len(self.token_ids) - len(self.draft)
 
     @property
     def gives_state(self) -> bool:

@@ -98,6 +98,7 @@ class Runs:
         self._take(nodes, blocks - len(shared))
         there = len(shared) * self._layout.block_tokens
         held = ActiveRun(self._begun, group, nodes, blocks, tokens - there, known, there, there, given_rows=rows)
+        held.published = len(shared)
         sequence.admission = held
         if sequence.cached_tokens is None:
             sequence.cached_tokens = there
@@ -131,14 +132,20 @@ class Runs:
         held.blocks += needed
         return found
 
+    def room(self, held: ActiveRun) -> int:
+        """Count the tokens that have room in the blocks that it holds, and those that nobody does."""
+        free = min(book.free for _, _, book in self._books(held.nodes))
+        return (held.blocks - self.blocks(0) + free) * self._layout.block_tokens
+
     def publish(self, sequence: Sequence, held: ActiveRun, end: int) -> None:
         """Let others begin with the blocks that a step fills, which computes the tokens before `end`. It is about to be
-        ordered, and every worker takes steps in order: whoever is told later finds the blocks written."""
+        ordered, or over, and every worker takes steps in order: whoever is told later finds the blocks written."""
         if not self.looks_up(sequence):
             return
-        first, full = held.position // self._layout.block_tokens, end // self._layout.block_tokens
-        if first == full:
+        first, full = held.published, end // self._layout.block_tokens
+        if first >= full:
             return
+        held.published = full
         digests = sequence.block_digests(self._layout.block_tokens, full)
         self._comes_no_more(held, digests[first:])
         for stage, _, book in self._books(held.nodes):

@@ -1,6 +1,6 @@
 """One request as the scheduler holds it."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -12,6 +12,7 @@ from agents.messages.to_stage import PooledPrompt, RuledText
 from agents.scheduler.block_book import BlockName
 from agents.scheduler.block_digests import extend_digests
 from agents.scheduler.given import may_share_blocks
+from agents.scheduler.prompt_look_up import WIDTH, DraftTrust, look_up, packed
 
 Key = tuple[Hashable, int]
 """Whoever asked, and the attempt's number with them."""
@@ -66,6 +67,9 @@ class ActiveRun:
     """Of the KV cache that came, over the links."""
     knows_rules: bool = False
     """The worker that samples has been told its rules."""
+    published: int = 0
+    """Of its first blocks, those whose digests are known, its own or others'."""
+    trust: DraftTrust = field(default_factory=DraftTrust)
 
     @property
     def is_new(self) -> bool:
@@ -95,6 +99,8 @@ class Sequence:
     """Of what it came with, tokens that were not computed, as their KV cache was there; None before it is admitted."""
     digests: list[bytes] = field(default_factory=list)
     """Of its first full blocks, as many as were asked for."""
+    packed_tokens: bytearray = field(default_factory=bytearray)
+    """Its tokens for look-ups, as far as one was made."""
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
     sampling: Sampling = field(init=False)
@@ -172,11 +178,28 @@ class Sequence:
         output = tuple(self.tokens[len(prompt) :]) if rules.counts_tokens else ()
         return RuledText(rules, prompt if rules.counts_prompt else (), output)
 
-    def append(self, token: int, logprobs: TokenLogprobs | None) -> tuple[TokenRun | None, FinishReason | None]:
-        """Append a sampled token; return what to tell of it, and the reason once it ends the output. A stop token is
-        not sent."""
-        if token in self.request.stop_ids:
-            return None, FinishReason.STOP
-        run = TokenRun(self.request.attempt, self.output_tokens, (token,), (logprobs,) if logprobs else ())
-        self.tokens.append(token)
-        return run, FinishReason.LENGTH if self.output_tokens >= self.max_output else None
+    def draft(self, ngram: int, most: int) -> tuple[int, ...]:
+        """Return up to `most` tokens that may come next; none where that is 0 or less."""
+        if most < 1:
+            return ()
+        self.packed_tokens += packed(self.tokens[len(self.packed_tokens) // WIDTH :])
+        return look_up(self.packed_tokens, ngram, most)
+
+    def append(
+        self, tokens: Iterable[int], logprobs: tuple[TokenLogprobs, ...]
+    ) -> tuple[TokenRun | None, FinishReason | None]:
+        """Append sampled tokens, up to the one that ends the output; return what to tell of them, and the reason once
+        it has ended. A stop token is not sent."""
+        first = self.output_tokens
+        reason: FinishReason | None = None
+        for token in tokens:
+            if token in self.request.stop_ids:
+                reason = FinishReason.STOP
+                break
+            self.tokens.append(token)
+            if self.output_tokens >= self.max_output:
+                reason = FinishReason.LENGTH
+                break
+        made = self.tokens[len(self.request.prompt) + first :]
+        run = TokenRun(self.request.attempt, first, tuple(made), logprobs[: len(made)]) if made else None
+        return run, reason

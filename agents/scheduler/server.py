@@ -1,8 +1,10 @@
 """The scheduler of an instance as it runs: gateways on one side, stage workers on the other, the core between them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 
 import msgspec
 
@@ -16,7 +18,7 @@ from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, 
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate
-from agents.messages.to_stage_scheduler import KvLinkBroken, RowsMissing, StageSampled
+from agents.messages.to_stage_scheduler import KvLinkBroken, RowsMissing, RunSample, StageSampled
 from agents.scheduler.core import SchedulerCore
 from agents.scheduler.flight import BadResultError, Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage
@@ -25,6 +27,8 @@ from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch, ReleaseKv
 from agents.scheduler.settings import SchedulerSettings
 from agents.scheduler.stage_gang import StageGang
+
+_log = logging.getLogger(__name__)
 
 
 class InstanceScheduler:
@@ -91,6 +95,8 @@ class InstanceScheduler:
             self._gang.node_stats,
             tally.looked_up_tokens,
             tally.found_tokens,
+            tally.draft_tokens,
+            tally.accepted_tokens,
         )
 
     async def stop(self) -> None:
@@ -156,6 +162,10 @@ class InstanceScheduler:
     def stages_ready(self) -> None:
         self._core.streams_kv = self._gang.streams_kv
         self._core.share_kv(self._gang.shares_kv and self._settings.prefix_cache)
+        if self._settings.speculation is not None and not self._gang.verifies_drafts:
+            _log.warning("nothing is drafted: a stage verifies no drafts, by its engine or being of an earlier release")
+        elif self._settings.speculation is not None:
+            self._core.speculate(self._settings.speculation)
         self._answer(self._core.know_rows(self._gang.rows_taken))
         self._desk.begin(self._gang.kv_shape, self._gang.rendezvous)
         self._gateways.tell_status()
@@ -163,7 +173,7 @@ class InstanceScheduler:
 
     def stage_sampled(self, node: int, message: StageSampled) -> None:
         results: dict[int, Sampled | Pooled] = {made.run: Pooled(made.state) for made in message.states}
-        results |= {sample.run: Sampled(sample.token, sample.logprobs) for sample in message.samples}
+        results |= {run: _sampled(list(of_run)) for run, of_run in groupby(message.samples, lambda each: each.run)}
         try:
             self._answer(self._core.record(message.step, node, results))
         except BadResultError as error:
@@ -249,3 +259,9 @@ class InstanceScheduler:
         for answer in answers:
             if isinstance(answer.to, Peer):
                 self._gateways.send(answer.to, answer.message)
+
+
+def _sampled(samples: Sequence[RunSample]) -> Sampled:
+    """Return what was sampled for one run. Its samples follow each other."""
+    logprobs = tuple(sample.logprobs for sample in samples if sample.logprobs is not None)
+    return Sampled(tuple(sample.token for sample in samples), logprobs)

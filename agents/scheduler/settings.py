@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from agents.channels.settings import ChannelSettings
+from templates_lib.values.speculation import Speculation
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,4 +19,6 @@ class SchedulerSettings:
     prefix_cache: bool = True
     """Prompts begin with the KV blocks of those before them that began alike, where all stages can. Blocks that are
     kept for it count as free, so that it costs nothing but its bookkeeping."""
+    speculation: Speculation | None = None
+    """How answers are drafted, where all stages verify drafts; None: not at all."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)

@@ -159,6 +159,11 @@ class StageGang:
         return all(loaded.shares_kv for loaded in self._loaded.values())
 
     @property
+    def verifies_drafts(self) -> bool:
+        """Whether all workers verify drafts."""
+        return bool(self._loaded) and all(loaded.verifies_drafts for loaded in self._loaded.values())
+
+    @property
     def rows_taken(self) -> RowsTaken | None:
         """What the workers take of other components' rows; None: not all of them can."""
         if not self._loaded or not all(loaded.takes_rows for loaded in self._loaded.values()):
@@ -389,5 +394,5 @@ def _stage_entries(entry: StepEntry, way: tuple[int, ...], workers: Workers) -> 
         sampling, ruled, pooled = (entry.sampling, entry.ruled, entry.pooled) if is_last else (None, None, None)
         shared = entry.shared[workers.place(worker).stage] if entry.shared else ()
         yield StageEntry(
-            entry.run, entry.position, tokens, source, target, sampling, entry.trace, ruled, shared, pooled
+            entry.run, entry.position, tokens, source, target, sampling, entry.trace, ruled, shared, pooled, entry.draft
         )

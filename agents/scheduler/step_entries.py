@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 
+from agents.scheduler.drafts import with_drafts
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import StepEntry
 from agents.scheduler.runs import Runs
 from agents.scheduler.sequence import ActiveRun, Sequence, SequencePhase
+from templates_lib.values.speculation import Speculation
 
 Grow = Callable[[Sequence, ActiveRun, int], bool]
 """Take blocks for so many tokens of a run; False where there are none."""
 
 
-def step_entries(group: int, runs: Runs, layout: PipelineLayout, grow: Grow) -> tuple[StepEntry, ...]:
-    """Return one token of each member that decodes and, within the nodes' chunks, prompt tokens of the others. Blocks
-    that it fills are known to others from now on."""
+def step_entries(
+    group: int, runs: Runs, layout: PipelineLayout, grow: Grow, speculation: Speculation | None = None
+) -> tuple[StepEntry, ...]:
+    """Return one token of each member that decodes, with a draft where there are some, and, within the nodes' chunks,
+    prompt tokens of the others. Blocks that it fills are known to others from now on, but for those of drafts."""
     chunk_left = [[node.chunk_tokens for node in stage] for stage in layout.stages]
     entries = []
     for sequence, held in runs.of_group(group):
@@ -36,4 +40,4 @@ def step_entries(group: int, runs: Runs, layout: PipelineLayout, grow: Grow) -> 
         blocks = tuple(map(tuple, shared)) if any(shared) else ()
         runs.publish(sequence, held, end)
         entries.append(StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace, ruled, blocks, pooled))
-    return tuple(entries)
+    return tuple(entries) if speculation is None else tuple(with_drafts(entries, runs, layout, speculation))

@@ -12,5 +12,9 @@ class Tally:
     found_tokens: int = 0
     """Of them, tokens in such blocks."""
     preemptions: int = 0
+    draft_tokens: int = 0
+    """That were verified."""
+    accepted_tokens: int = 0
+    """Of them, those that were right."""
     sent_kv_bytes: int = 0
     received_kv_bytes: int = 0

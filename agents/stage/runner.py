@@ -101,6 +101,7 @@ def _step_request(entry: StageEntry, grids: tuple[GridSpan, ...]) -> StepRequest
         grids,
         hands_out_rows=needs_rows(entry),
         shared=shared,
+        draft=entry.draft,
     )
 
 

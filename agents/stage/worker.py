@@ -155,6 +155,7 @@ class StageWorker:
                 takes_rows=self._given.can_take,
                 position_axes=facts.position_axes,
                 attended_rows=facts.encoded_tokens,
+                verifies_drafts=facts.verifies_drafts,
             )
         )
         if self._beat is None:
@@ -231,7 +232,7 @@ class StageWorker:
         if self._turns is None:
             yield
             return
-        with self._turns.turn(prompts=any(entry.tokens > 1 for entry in step.entries)):
+        with self._turns.turn(prompts=any(entry.tokens - len(entry.draft) > 1 for entry in step.entries)):
             self._turn_since_s = time.monotonic()
             yield
             self._turn_since_s = None

@@ -81,7 +81,7 @@ class SteppedInstance:
         answers: tuple[GatewayMessage, ...] = ()
         for node in sorted({entry.nodes[-1] for entry in flight.entries}):
             sampling = [e for e in flight.entries if e.nodes[-1] == node and e.sampling is not None]
-            answers += self.core.record(step, node, {entry.run: Sampled(TOKEN) for entry in sampling})
+            answers += self.core.record(step, node, {entry.run: Sampled((TOKEN,)) for entry in sampling})
             self._sampled |= {entry.run for entry in sampling}
         return answers
 

@@ -13,6 +13,7 @@ from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, SpecSection, is_path, known, names_of
 from templates_lib.values.engines import model_engines
 from templates_lib.values.slo import Slo
+from templates_lib.values.speculation import MOST_DRAFT_TOKENS, MOST_NGRAM, Speculation
 from templates_lib.values.work import Phase
 
 Read = TypeVar("Read")
@@ -95,6 +96,19 @@ class SloSection(SpecSection):
         )
 
 
+class SpeculationSection(SpecSection):
+    """Speculative decoding by prompt look-up."""
+
+    ngram: Annotated[int, Field(strict=True, ge=1, le=MOST_NGRAM)] = 3
+    """The text's last tokens that are looked for further up in it."""
+    tokens: Annotated[int, Field(strict=True, ge=1, le=MOST_DRAFT_TOKENS)] = 4
+    """Tokens of a draft, at most."""
+
+    @property
+    def value(self) -> Speculation:
+        return Speculation(self.ngram, self.tokens)
+
+
 class ModelSection(SpecSection):
     model: str
     """A model of the catalogue, or the name of a registered one; in a spec file also the path of a Hugging Face
@@ -120,6 +134,10 @@ class ModelSection(SpecSection):
     prefix_cache: Annotated[bool, Field(strict=True)] = True
     """Begin a prompt with the KV blocks of those before it that began alike: turns of a chat, a system prompt. Plans do
     not count on it. Changes take effect with the next instances that start."""
+    speculation: SpeculationSection | None = None
+    """Draft tokens of answers by what their text says further up, and verify them together: answers are the same, in
+    fewer steps where they quote or repeat. Of engine `torch`. Plans do not count on it. Changes take effect with the
+    next instances that start. Default: nothing is drafted."""
     weights: Annotated[str, Field(pattern=WEIGHTS, max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
     relative to the file. Default: where the model says."""

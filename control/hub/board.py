@@ -248,8 +248,8 @@ class Board:
         )
         is_whole = executor.engine in ENGINES and ENGINES[executor.engine].is_whole
         whole = _run_whole(deployed, executor, place, files) if is_whole else None
-        cache = files.prefix_cache
-        return structs.replace(run, model=files.name, scheduler=scheduler, stage=stage, whole=whole, prefix_cache=cache)
+        run = structs.replace(run, prefix_cache=files.prefix_cache, speculation=files.speculation)
+        return structs.replace(run, model=files.name, scheduler=scheduler, stage=stage, whole=whole)
 
     def _run_scheduler(self, executor: GangExecutor, files: ModelFiles, nodes: list[str]) -> RunScheduler:
         stages: list[list[Share]] = [[] for _ in range(executor.places[-1].stage + 1)]

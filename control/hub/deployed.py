@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from control.hub.gang import Gang
 from control.lifecycle.state import InstanceState
+from templates_lib.values.speculation import Speculation
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class ModelFiles:
     """Prompt and output of its mean request; 0: not known."""
     longest_tokens: int = 0
     """The same of its longest; 0: not known."""
+    speculation: Speculation | None = None
+    """How schedulers of our own draft answers; None: not at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ from templates_lib.models.config_fields import UnsupportedModelError
 from templates_lib.models.held_model import default_engines, held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.engines import ENGINES
+from templates_lib.values.speculation import Speculation
 
 MAX_CONFIG_BYTES = 1 << 22
 TRACE_WINDOW_S = 60.0
@@ -65,6 +67,7 @@ def served_apps(
                 aggregated=section.aggregated,
                 arrivals=arrivals,
                 prefix_cache=section.prefix_cache,
+                speculation=located(at("speculation"), _speculation, section, engines),
             )
             whole = located(at("engine"), served_by, whole, held)
             # What no cloud starts is planned to look at, where somebody asks for it by name.
@@ -105,6 +108,20 @@ def _held(engine: str, name: str, model: ModelSpec) -> HeldModel:
     if why is not None:
         raise ValueError(why)
     return HeldModel(engine, held_by(engine, model))
+
+
+def _speculation(section: ModelSection, engines: Iterable[str]) -> Speculation | None:
+    """Raises ValueError where an engine that may serve the model verifies no drafts."""
+    if section.speculation is None:
+        return None
+    cannot = [engine for engine in engines if not ENGINES[engine].verifies_drafts]
+    if cannot:
+        able = " or ".join(name for name, kind in ENGINES.items() if kind.verifies_drafts)
+        raise ValueError(
+            f"engine {cannot[0]}, which would serve the model, verifies no drafts: set `engine` to {able}, or remove "
+            "`speculation`"
+        )
+    return section.speculation.value
 
 
 def demand_of(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | Metered:

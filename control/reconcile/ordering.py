@@ -156,7 +156,9 @@ def _files(served: ServedModel, weights: Mapping[str, str]) -> ModelFiles:
     model = served.model
     sizes = model.vocab_size, model.max_context_tokens
     lengths = sum(served.shape.mean_tokens), longest_tokens(served)
-    return ModelFiles(served.name, weights[served.name], *sizes, served.prefix_cache, 0, *lengths)
+    return ModelFiles(
+        served.name, weights[served.name], *sizes, served.prefix_cache, 0, *lengths, speculation=served.speculation
+    )
 
 
 def _readable(plan: Plan) -> tuple[Target, ...]:

@@ -6,6 +6,7 @@ from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.slo import Slo
+from templates_lib.values.speculation import Speculation
 from templates_lib.values.work import DEFAULT_TYPE, Edge, Leg, Phase, Route, Unit, WorkClass
 
 UNIT_OF_PHASE = {Phase.PREFILL: Unit.PROMPT_TOKEN, Phase.DECODE: Unit.OUTPUT_TOKEN, Phase.AGGREGATED: Unit.INVOCATION}
@@ -45,6 +46,8 @@ class ServedModel:
     named and that none of them starts, to look at."""
     prefix_cache: bool = True
     """Its instances keep KV blocks for prompts that begin alike. No plan counts on what they find."""
+    speculation: Speculation | None = None
+    """How its instances draft answers; None: not at all. No plan counts on what is right."""
 
     def by_engine(self) -> tuple["ServedModel", ...]:
         """Return the same for each of its engines alone, the preferred one first."""

@@ -44,6 +44,8 @@ class EngineKind:
     """Its scheduler is the engine itself: in the engine's environment, with a whole model on one node."""
     takes_parts: bool = False
     """Its executors may compute some components of a graph (`templates_lib.values.placement.GraphPart`)."""
+    verifies_drafts: bool = False
+    """Its stages verify drafts of answers, which our scheduler makes (`templates_lib.values.speculation`)."""
     parts: frozenset[tuple[str, str]] = frozenset()
     """(architecture, component) of those that it computes for apps, each in executors of its own. Architectures are
     named as `templates_lib.graphs.read` does."""
@@ -139,6 +141,7 @@ ENGINES = {
         cuda=TORCH_BUILD,
         needs_compiler=True,
         compile_minutes=0.3,  # `agents.engines.torch_engine.kernels.check` took 17 to 20 s on an H100
+        verifies_drafts=True,
     ),
     "vllm": EngineKind(
         "",

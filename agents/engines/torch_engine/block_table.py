@@ -51,7 +51,7 @@ class BlockTable:
     def __init__(self, groups: tuple[WindowGroup, ...]) -> None:
         self.tokens = 0
         self.reach = 0
-        """Tokens that have room: those of a step under way count, too."""
+        """Tokens that have room: those of a step under way count, too, and of a draft."""
         self._groups = groups
         self.blocks = [GroupBlocks(torch.empty(0, group.units, dtype=torch.int64)) for group in groups]
 

@@ -101,7 +101,7 @@ def load_torch_engine(
         # Sums over ranks are not recorded: they were not tried so.
         decode = DecodeSteps(stage, cache, Recorder(device, records=shard.size == 1 and not stage.waits))
     vocabulary = vocabulary_of(checkpoint.path, config.vocab_size)
-    facts = replace(facts, obeys_grammars=vocabulary is not None, shares_kv=cache.shares)
+    facts = replace(facts, obeys_grammars=vocabulary is not None, shares_kv=cache.shares, verifies_drafts=True)
     if pool is not None:
         units = len(cache.keys) // cache.block_units
         facts = replace(facts, block_tokens=cache.block_tokens, kv_blocks=units)
@@ -144,7 +144,7 @@ class TorchEngine:
         if not batch.requests and stage.exchange is not None:
             stage.assist(rows.new_empty(0, self.facts.hidden_size, dtype=self.facts.dtype, device=self.facts.device))
             return StepOutput()
-        check_batch(self.facts, batch, rows, self._cache.tokens)
+        check_batch(self.facts, batch, rows, self._cache.tokens, self._cache.drafted)
         check_given(self.facts, batch, self._cache.attending)
         if stage.head is not None:
             self._ruled.begin(batch, self.facts.device)

@@ -73,6 +73,11 @@ class RequestBlocks:
         table = self._tables.get(request_id)
         return table.tokens if table else 0
 
+    def drafted(self, request_id: str) -> int:
+        """Count the tokens behind those, which a draft of its last step wrote."""
+        table = self._tables.get(request_id)
+        return table.reach - table.tokens if table else 0
+
     def units_short(self, batch: StepBatch) -> int:
         with self._changing:
             return max(0, self._needed(batch, self._tables_of(batch)) - self._pool.free)
@@ -91,10 +96,11 @@ class RequestBlocks:
                 self._make_room_for_encoded(request.id, take)
 
     def advance(self, batch: StepBatch) -> None:
-        """Count the tokens of a step that is over as cached."""
+        """Count the tokens of a step that is over as cached, but for those of drafts: the next step says which of them
+        are right. It may begin before all of them, from where a window reaches further back."""
         with self._changing:
             for request in batch.requests:
-                self._tables[request.id].advance(request.position + request.tokens, self._pool)
+                self._tables[request.id].advance(request.known_end, self._pool)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         """Room for `tokens` tokens that will be imported. Raises OutOfKvBlocksError, taking nothing."""

@@ -17,29 +17,45 @@ _MASK = (1 << 64) - 1
 def sample_ends(
     batch: StepBatch, hidden: torch.Tensor, head: Callable[[torch.Tensor], torch.Tensor], ruled: RuledRequests
 ) -> tuple[Sample, ...]:
-    """Sample after the last row of each request that asks for a token. `hidden`: rows of the whole batch; `head`: the
-    logits of the rows that it is given; `ruled`: has begun the batch, and learns what is chosen."""
-    asking = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
+    """Sample after the last known row of each request that asks for a token, and after those of its draft. `hidden`:
+    rows of the whole batch; `head`: the logits of the rows that it is given; `ruled`: has begun the batch, and learns
+    what is chosen."""
+    asking = [request for request in batch.requests if request.sampling is not None]
     if not asking:
         return ()
-    ends = torch.tensor([request.tokens for request in batch.requests]).cumsum(0) - 1
-    return sample([batch.requests[i] for i in asking], head(hidden[ends[asking].to(hidden.device)]), ruled)
+    rows, end = list[int](), 0
+    for request in batch.requests:
+        end += request.tokens
+        rows += range(end - 1 - len(request.draft), end) if request.sampling is not None else ()
+    return sample(asking, head(hidden[torch.tensor(rows).to(hidden.device)]), ruled)
 
 
 def sample(requests: list[StepRequest], logits: torch.Tensor, ruled: RuledRequests) -> tuple[Sample, ...]:
-    """One token for each request from its row of `logits` (requests, vocabulary) fp32."""
+    """One token for each request from its row of `logits` (rows, vocabulary) fp32, and from those of its draft as long
+    as that is what was chosen: each token is a function of logits behind what was chosen before it, as without a
+    draft."""
     greedy = logits.argmax(dim=-1).tolist()
-    samples = []
-    for row, request in enumerate(requests):
-        sampling, own = request.sampling or GREEDY, ruled.get(request.id)
-        token, position = greedy[row], request.position + request.tokens
-        if own is not None:
-            token = chosen(own, logits[row], sampling, position)
-        elif sampling.temperature > 0:
-            token = drawn(logits[row], sampling, position)
-        logprob, alternatives = _logprobs(logits[row], token, sampling.logprobs)
-        samples.append(Sample(request.id, token, token in sampling.stop_token_ids, logprob, alternatives))
+    samples, first = [], 0
+    for request in requests:
+        for place, drafted in enumerate((*request.draft, None)):
+            row = first + place
+            made = _sample(request, logits[row], greedy[row], request.known_end + place, ruled)
+            samples.append(made)
+            if made.stop or made.token_id != drafted:
+                break
+        first += 1 + len(request.draft)
     return tuple(samples)
+
+
+def _sample(request: StepRequest, logits: torch.Tensor, greedy: int, position: int, ruled: RuledRequests) -> Sample:
+    """The token at `position`, from `logits` (vocabulary) fp32 and the likeliest one by them."""
+    sampling, own, token = request.sampling or GREEDY, ruled.get(request.id), greedy
+    if own is not None:
+        token = chosen(own, logits, sampling, position)
+    elif sampling.temperature > 0:
+        token = drawn(logits, sampling, position)
+    logprob, alternatives = _logprobs(logits, token, sampling.logprobs)
+    return Sample(request.id, token, token in sampling.stop_token_ids, logprob, alternatives)
 
 
 def chosen(own: RuledChoices, logits: torch.Tensor, sampling: Sampling, position: int) -> int:

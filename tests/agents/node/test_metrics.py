@@ -21,7 +21,7 @@ STATS = Stats(
     500,
     {FinishReason.STOP: 4, FinishReason.LENGTH: 1},
     {Failure.HAND_OFF: 2},
-    WorkDone(900, 7, 1 << 20, 0, (NodeStats("n-0", 12.5, 1000, 0.5), NodeStats("n-1", 3.0)), 1200, 300),
+    WorkDone(900, 7, 1 << 20, 0, (NodeStats("n-0", 12.5, 1000, 0.5), NodeStats("n-1", 3.0)), 1200, 300, 80, 50),
 )
 
 
@@ -51,6 +51,8 @@ def test_a_node_with_the_scheduler_speaks_for_its_stage_and_under_vllms_names_fo
         ("vllm:num_preemptions_total", ""): 7,
         ("vllm:prefix_cache_queries_total", ""): 1200,
         ("vllm:prefix_cache_hits_total", ""): 300,
+        ("vllm:spec_decode_num_draft_tokens_total", ""): 80,
+        ("vllm:spec_decode_num_accepted_tokens_total", ""): 50,
         ("vllm:request_success_total", "stop"): 4,
         ("vllm:request_success_total", "length"): 1,
         ("medley_request_failures_total", "hand_off"): 2,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace as changed
 
@@ -13,6 +14,7 @@ from agents.node.worker_commands import WorkerCommand
 from agents.scheduler.instance_file import read_instance_file
 from agents.vllm_engine.__main__ import parser
 from templates_lib.values.placement import ONLY
+from templates_lib.values.speculation import Speculation
 from tests.agents.node.test_worker_commands import CUDA, KEY
 
 SCHEDULER = RunScheduler(((Share("node", 1.0, 4, 16, 24),),), 16, 256, 192, {KEY: "gateway"}, {KEY: "node"})
@@ -51,6 +53,16 @@ def test_an_instance_has_a_prefix_cache_unless_the_hub_says_no(tmp_path: Path) -
         scheduler_command(one, SCHEDULER, "own", tmp_path / "key", settings)
         said.append(read_instance_file(tmp_path / f"{ONLY}.json").prefix_cache)
     assert said == [True, False]
+
+
+def test_an_instance_drafts_answers_as_the_hub_says(tmp_path: Path) -> None:
+    run, settings = Run(ONLY, "chat", "torch", SCHEDULER, speculation=Speculation(2, 5)), replace(CUDA, home=tmp_path)
+    told = msgspec.msgpack.decode(msgspec.msgpack.encode(run), type=Run)
+    scheduler_command(told, SCHEDULER, "own", tmp_path / "key", settings)
+    assert read_instance_file(tmp_path / f"{ONLY}.json").speculation == Speculation(2, 5)
+    beyond = msgspec.msgpack.encode(run).replace(b"tokens\x05", b"tokens\x7f")
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(beyond, type=Run)
 
 
 def test_on_a_cpu_it_has_the_nodes_threads_pace_and_memory(tmp_path: Path) -> None:

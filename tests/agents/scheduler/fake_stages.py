@@ -43,10 +43,15 @@ def next_token(text: tuple[int, ...]) -> int:
     return (sum(text) * 31 + len(text) * 7) % 97
 
 
-def continuation(prompt: tuple[int, ...], count: int, stop_ids: tuple[int, ...] = ()) -> list[int]:
+Choose = Callable[[tuple[int, ...]], int]
+
+
+def continuation(
+    prompt: tuple[int, ...], count: int, stop_ids: tuple[int, ...] = (), choose: Choose = next_token
+) -> list[int]:
     text = list(prompt)
     for _ in range(count):
-        token = next_token(tuple(text))
+        token = choose(tuple(text))
         if token in stop_ids:
             break
         text.append(token)
@@ -59,7 +64,12 @@ class FakeStages:
 
     core: SchedulerCore
     layout: PipelineLayout
+    choose: Choose = next_token
     cached: dict[int, list[int]] = field(default_factory=dict)
+    wrong: dict[int, int] = field(default_factory=dict)
+    """Of a run, how many of those were drafted by its last step and are wrong."""
+    reach: dict[int, int] = field(default_factory=dict)
+    """The most tokens of a run that were ever cached: it keeps their blocks."""
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)
     group_of: dict[int, int] = field(default_factory=dict)
     flights: dict[int, tuple[GroupStep, dict[int, Sampled | Pooled]]] = field(default_factory=dict)
@@ -131,6 +141,8 @@ class FakeStages:
             assert self.places.pop(order.run, order.nodes) == order.nodes
             self._keep(order)
             self.cached.pop(order.run, None)
+            self.wrong.pop(order.run, None)
+            self.reach.pop(order.run, None)
             self.ruled.pop(order.run, None)
             self.coming.pop(order.run, None)
             self.taking.pop(order.run, None)
@@ -173,17 +185,33 @@ class FakeStages:
                 self._share(entry)
             held = self.cached.setdefault(entry.run, [])
             self.computed += len(entry.token_ids)
-            assert entry.position == len(held), "every position once and in order"
+            del held[len(held) - self.wrong.pop(entry.run, 0) :]
+            assert entry.position == len(held), "every position once and in order, but for wrong drafts"
             held.extend(entry.token_ids)
+            self.reach[entry.run] = max(self.reach.get(entry.run, 0), len(held))
             if entry.sampling is not None:
-                chosen = next_token(tuple(held))
-                samples[entry.run] = Sampled(chosen)
-                self._count(entry, held, chosen)
+                samples[entry.run] = self._sampled(entry, held)
             elif entry.gives_state:
                 samples[entry.run] = Pooled(bytes(held))
         self._check_blocks()
         self.flights[order.number] = (order, samples)
         self.on_step(order)
+
+    def _sampled(self, entry: StepEntry, held: list[int]) -> Sampled:
+        """Behind the last known token, and behind those of the draft as far as it is right."""
+        if entry.ruled is not None:
+            assert entry.run not in self.ruled
+            self.ruled[entry.run] = entry.ruled.rules, [*entry.ruled.prompt, *entry.ruled.output]
+        assert entry.token_ids[entry.known_tokens :] == entry.draft
+        text, made = held[: len(held) - len(entry.draft)], list[int]()
+        for drafted in (*entry.draft, None):
+            made.append(self.choose(tuple(text)))
+            self._count(entry, text, made[-1])
+            text.append(made[-1])
+            if made[-1] != drafted:
+                break
+        self.wrong[entry.run] = len(entry.draft) - len(made) + 1
+        return Sampled(tuple(made))
 
     def _share(self, entry: StepEntry) -> None:
         """A run begins with blocks that are there, of the same tokens at every stage."""
@@ -201,13 +229,15 @@ class FakeStages:
                 continue
             stage, node = place
             assert self.places[name.run][stage] == node
-            block = self.cached[name.run][name.block * BLOCK_TOKENS : (name.block + 1) * BLOCK_TOKENS]
+            known = len(self.cached[name.run]) - self.wrong.get(name.run, 0)
+            block = self.cached[name.run][:known][name.block * BLOCK_TOKENS : (name.block + 1) * BLOCK_TOKENS]
             assert len(block) == BLOCK_TOKENS, "only full blocks are shared"
             text += block
         return text
 
     def _keep(self, order: ReleaseKv) -> None:
         text = self.cached.get(order.run, [])
+        text = text[: len(text) - self.wrong.get(order.run, 0)]
         for place in enumerate(order.nodes):
             self.shares.pop((order.run, *place), None)
             for block in order.kept[place[0]] if order.kept else ():
@@ -219,9 +249,6 @@ class FakeStages:
         """Told once what the rules of a run are and what it has had, a stage knows it from then on."""
         assert entry.sampling is not None
         assert entry.sampling.rules is None
-        if entry.ruled is not None:
-            assert entry.run not in self.ruled
-            self.ruled[entry.run] = entry.ruled.rules, [*entry.ruled.prompt, *entry.ruled.output]
         if entry.run in self.ruled:
             rules, known = self.ruled[entry.run]
             assert known == (held if rules.counts_prompt else held[len(held) - len(known) :])
@@ -231,9 +258,10 @@ class FakeStages:
         requests: Counter[tuple[int, int]] = Counter()
         prompt_tokens: Counter[tuple[int, int]] = Counter()
         for entry in step.entries:
-            is_decode = len(entry.token_ids) == 1 and entry.position > 0
+            is_decode = entry.known_tokens == 1 and entry.position > 0
+            assert is_decode or not entry.draft
             for place in enumerate(entry.nodes):
-                requests[place] += 1
+                requests[place] += 1 + len(entry.draft)
                 prompt_tokens[place] += 0 if is_decode else len(entry.token_ids)
         assert len({entry.run for entry in step.entries}) == len(step.entries) > 0
         for (stage, node), count in requests.items():
@@ -244,7 +272,8 @@ class FakeStages:
 
     def _check_blocks(self) -> None:
         held: Counter[tuple[int, int]] = Counter()
-        for run, tokens in [*((run, len(ids)) for run, ids in self.cached.items()), *self.coming.items()]:
+        cached = ((run, max(len(ids), self.reach.get(run, 0))) for run, ids in self.cached.items())
+        for run, tokens in [*cached, *self.coming.items()]:
             for place in enumerate(self.places[run]):
                 held[place] += self.layout.blocks(tokens) - len(self.shares.get((run, *place), ()))
                 held[place] += self.layout.blocks(self.attended_rows)

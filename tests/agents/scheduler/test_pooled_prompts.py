@@ -60,7 +60,7 @@ def test_a_prompt_that_gives_up_its_blocks_is_computed_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pooling", "result"), [(Pooling.LAST, Sampled(5)), (Pooling.LAST, None), (None, Pooled(b"state"))]
+    ("pooling", "result"), [(Pooling.LAST, Sampled((5,))), (Pooling.LAST, None), (None, Pooled(b"state"))]
 )
 def test_a_worker_that_gives_something_else_than_asked_is_not_trusted(
     pooling: Pooling | None, result: Sampled | Pooled | None

@@ -171,7 +171,7 @@ def test_log_probabilities_travel_with_their_tokens():
     (step,) = at.core.next_orders()
     assert isinstance(step, GroupStep)
     logprobs = TokenLogprobs(-0.5, ((4, -0.5),))
-    tokens, _ = at.core.record(step.number, 0, {step.entries[0].run: Sampled(4, logprobs)})
+    tokens, _ = at.core.record(step.number, 0, {step.entries[0].run: Sampled((4,), (logprobs,))})
     assert tokens.message.runs[0].logprobs == (logprobs,)
 
 

@@ -20,6 +20,7 @@ from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
 from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
+from templates_lib.values.speculation import Speculation
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.pipelines import DEVICE
 from tests.agents.engines.tiny_models import VOCABULARY
@@ -67,6 +68,7 @@ class Instance:
     """Socket of a KV cache that models share, and which of them this is; None: it has its own."""
     fault: tuple[str, Path] | None = None
     """What the engines have in their next step once a file is there (`faulty_stage`), and the file."""
+    speculation: Speculation | None = None
 
     def __enter__(self) -> "Instance":
         names = [[f"{s}.{n}" for n in range(len(stage))] for s, stage in enumerate(self.weights)]
@@ -83,6 +85,7 @@ class Instance:
             {self.gateway.public: "gateway"},
             workers,
             **({} if self.pool is None else {"pool": str(self.pool[0]), "member": self.pool[1]}),
+            speculation=self.speculation,
         )
         (self.folder / "instance.json").write_bytes(msgspec.json.encode(told))
         self.scheduler = self._start("scheduler", "--instance", self.folder / "instance.json")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Stats, Status
+from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Stats, Status, Tokens
 from agents.messages.to_scheduler import AskStats, Cancel
 from agents.weights.source import record_checksums
+from templates_lib.values.speculation import Speculation
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.stage.instances import Gateway, Instance, play
@@ -23,9 +24,9 @@ from tests.hub_server import Hub, files_of, serving, use
 
 @pytest.fixture(scope="module")
 def parallel(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """Three uneven stages, the middle one on two unequal nodes."""
-    folder = tmp_path_factory.mktemp("parallel")
-    with Instance(folder, checkpoint, (1, 3, 2), ((1.0,), (0.6, 0.4), (1.0,))) as made:
+    """Three uneven stages, the middle one on two unequal nodes. Its answers are drafted where places are free."""
+    folder, cut = tmp_path_factory.mktemp("parallel"), ((1, 3, 2), ((1.0,), (0.6, 0.4), (1.0,)))
+    with Instance(folder, checkpoint, *cut, speculation=Speculation(1, 4)) as made:
         yield made
 
 
@@ -54,6 +55,26 @@ def test_requests_that_come_and_go_get_the_tokens_of_one_engine(parallel: Instan
         assert resumed + gateway.tokens(51) == answers[5]
         await gateway.until(lambda: gateway.status().running == 0)
         assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
+
+    play(parallel, scenario)
+
+
+def test_drafted_answers_are_those_of_one_engine_in_fewer_steps(parallel: Instance, whole: Pipeline) -> None:
+    requests = {n: (prompt_of(12, n) * 2, 60, KINDS[n]) for n in range(4)}
+    answers = {n: expected(whole, *request) for n, request in requests.items()}
+
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(*(asked(n, *request) for n, request in requests.items()), AskStats())
+        await gateway.until(lambda: gateway.ends().keys() >= requests.keys() and gateway.of(Stats))
+        for n, tokens in answers.items():
+            assert gateway.tokens(n) == tokens, f"request {n}"
+        runs = [run for message in gateway.of(Tokens) for run in message.runs]
+        assert max(len(run.ids) for run in runs) > 1
+        assert all(len(run.logprobs) == (len(run.ids) if requests[run.attempt][2] is WARM else 0) for run in runs)
+        gateway.send(AskStats())
+        await gateway.until(lambda: len(gateway.of(Stats)) == 2)
+        before, after = (stats.done for stats in gateway.of(Stats))
+        assert after.draft_tokens > after.accepted_tokens > before.accepted_tokens
 
     play(parallel, scenario)
 
@@ -137,7 +158,8 @@ def test_log_probabilities_come_with_the_tokens_that_asked_for_them(parallel: In
     async def scenario(gateway: Gateway) -> None:
         gateway.send(asked(1, prompt_of(9), 4, WARM))
         await gateway.until(gateway.ends)
-        entries = [run.logprobs[0] for message in gateway.seen.messages for run in getattr(message, "runs", ())]
+        runs = [run for message in gateway.seen.messages for run in getattr(message, "runs", ())]
+        entries = [entry for run in runs for entry in run.logprobs]
         assert len(entries) == 4
         assert all(entry.chosen <= 0 and len(entry.top) == 2 for entry in entries)
 

@@ -12,6 +12,7 @@ from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
 from templates_lib.values.placement import ONLY
+from templates_lib.values.speculation import Speculation
 from tests.control.hub.boards import (
     FILES,
     GATEWAYS,
@@ -61,6 +62,12 @@ def test_the_scheduler_is_told_whether_prompts_share_kv_blocks() -> None:
         made = connected(replace(deployed("i1", S.LOADING), files={ONLY: files}))
         told.append(run_of(made.work(FIRST)).prefix_cache)
     assert told == [True, False]
+
+
+def test_the_scheduler_is_told_how_answers_are_drafted() -> None:
+    files = {ONLY: replace(FILES, speculation=Speculation(3, 4))}
+    made = connected(replace(deployed("i1", S.LOADING), files=files))
+    assert run_of(made.work(FIRST)).speculation == Speculation(3, 4)
 
 
 def test_stages_get_the_layers_of_their_place_once_the_scheduler_says_where_it_is() -> None:

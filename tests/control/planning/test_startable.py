@@ -16,6 +16,7 @@ from policies.strategy import single_node_replicas
 from templates_lib.models.catalogue import load_models
 from templates_lib.values.engines import start_up_minutes
 from templates_lib.values.settings import Settings
+from templates_lib.values.speculation import Speculation
 from tests import factories as make
 from tests.control.planning.worlds import world_of
 
@@ -102,6 +103,18 @@ def test_a_model_that_some_cloud_starts_is_never_said_not_to_start(tmp_path: Pat
     assert all(part in why for part in ("nodes of aws have no engine vllm-stage", "mine", "torch, vllm"))
     assert never_started(served, ["aws", "local"]) == ()
     assert never_started(served, ["aws", "gcp"]) != ()
+
+
+def test_a_model_is_not_drafted_where_an_engine_that_may_serve_it_verifies_no_drafts(tmp_path: Path) -> None:
+    drafting = OWN.replace("    slo:", "    speculation: {ngram: 2, tokens: 4}\n    slo:")
+    with pytest.raises(SpecError) as caught:
+        world_of(tmp_path, own(tmp_path, drafting))
+    (problem,) = caught.value.problems
+    assert problem.line == 7
+    assert all(part in problem.message for part in ("engine vllm", "`engine`", "torch"))
+    on_torch = drafting.replace("    slo:", "    engine: torch\n    slo:")
+    (served,) = world_of(tmp_path, own(tmp_path, on_torch)).recipe.served
+    assert served.speculation == Speculation(2, 4)
 
 
 def test_whole_models_of_vllm_are_planned_in_phases_whose_kv_caches_it_hands_over(tmp_path: Path) -> None:

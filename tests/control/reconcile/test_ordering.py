@@ -17,6 +17,7 @@ from templates_lib.models.node_disk import disk_gib
 from templates_lib.models.weights_place import NoWeightsError
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.speculation import Speculation
 from tests.control.fleet.fleets import ZONE, plan_of, planned
 from tests.control.lifecycle.worlds import START
 from tests.factories import snapshot
@@ -53,6 +54,15 @@ def test_a_model_without_a_prefix_cache_is_one_for_its_nodes(world: World, tmp_p
     without = replace(read_world(tmp_path / "spec.yaml"), weights=world.weights)
     plan = plan_of([planned(1, model=MODEL)], [], [])
     assert [order(one, plan).files[MODEL].prefix_cache for one in (world, without)] == [True, False]
+
+
+def test_a_models_speculation_is_that_of_its_nodes(world: World, tmp_path: Path) -> None:
+    spec = SPEC.read_text().replace("    workload:", "    speculation: {tokens: 6}\n    workload:")
+    (tmp_path / "spec.yaml").write_text(spec)
+    drafting = replace(read_world(tmp_path / "spec.yaml"), weights=world.weights)
+    plan = plan_of([planned(1, model=MODEL)], [], [])
+    found = [order(one, plan).files[MODEL].speculation for one in (world, drafting)]
+    assert found == [None, Speculation(3, 6)]
 
 
 def test_a_plan_that_rents_elsewhere_is_refused_with_where_unless_it_is_only_observed(world: World) -> None:
