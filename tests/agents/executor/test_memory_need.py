@@ -162,6 +162,8 @@ def test_requests_that_bring_less_than_a_picture_in_the_mean_bring_whole_ones() 
     vision = load_graph("qwen2.5-vl-7b").component("vision")
     whole, sometimes = ComponentWork(400.0, 1.0), ComponentWork(100.0, 0.25)
     assert rows_of(vision, sometimes) == rows_of(vision, whole) == 1600
+    tiled = load_graph("internvl3-38b").component("vision")
+    assert rows_of(tiled, ComponentWork(10.0)) == 1025, "a tile, with the row of its class"
     with pytest.raises(ValueError, match="language"):
         rows_of(load_graph("qwen2.5-vl-7b").component("language"), whole)
 

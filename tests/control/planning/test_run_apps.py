@@ -1,7 +1,6 @@
 """Any-to-any models whose weights a spec names: planned as their engine computes them, and startable where it is."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -86,18 +85,17 @@ def test_a_voice_is_planned_on_nodes_that_have_the_memory_its_executor_asks_for(
     database: Database, tmp_path: Path
 ) -> None:
     """88 MiB of weights and 375 for a sentence. Weights of which only the config is known are counted in fp32."""
-    session = session_of(database)
-    here = VOICE.replace("package:own_voice", "path:voice")
-    for text, is_there, memory_mib, is_planned in (
-        (here, False, 640, False),
-        (here, True, 464, True),
-        (here, True, 462, False),
-    ):
-        if is_there:
-            assemble(tmp_path / "voice")
-        world = world_of(tmp_path, text.replace("memory_mib: 704", f"memory_mib: {memory_mib}"))
-        with nullcontext() if is_planned else pytest.raises(UnservableError, match="'voice' takes"):
-            session.record(world, NOON)
+    session, here = session_of(database), VOICE.replace("package:own_voice", "path:voice")
+
+    def record(memory_mib: int) -> None:
+        session.record(world_of(tmp_path, here.replace("memory_mib: 704", f"memory_mib: {memory_mib}")), NOON)
+
+    with pytest.raises(UnservableError, match="'voice' takes"):
+        record(640)
+    assemble(tmp_path / "voice")
+    record(464)
+    with pytest.raises(UnservableError, match="'voice' takes"):
+        record(462)
 
 
 def test_templates_say_the_engine_and_are_cut_over_no_more_devices_than_it_does(
