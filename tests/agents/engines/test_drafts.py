@@ -1,7 +1,6 @@
 """Drafts are verified: whatever was drafted, tokens are those without, and no KV block is lost."""
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,54 +10,19 @@ from hypothesis import strategies as st
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.errors import BadBatchError
 from agents.engines.layer_range import LayerRange
-from agents.engines.sampling import GREEDY, LogitRules, RuledText, Sampling
+from agents.engines.sampling import GREEDY, LogitRules, Sampling
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.engines.torch_engine.logit_rules import RuledRequests
 from agents.engines.torch_engine.sampler import sample
 from tests.agents.engines.conftest import TinyModel
+from tests.agents.engines.drafted_answers import answered
 from tests.agents.engines.pipelines import DEVICE, Pipeline
-from tests.agents.engines.tiny_models import LAYERS, VOCABULARY, assert_same, prompt_of, reference
+from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
 
 Made = Callable[[str], TinyModel]
 PROMPT, TOKENS = prompt_of(45), 30
 RULES = LogitRules(0.4, 0.3, 1.3, 0.02, ((5, 1.5), (9, -2.0)), (7, 11), 60)
 """Penalties count what was chosen: a wrong draft that was counted would show."""
-
-
-def corrupted(draw: random.Random, tokens: Sequence[int]) -> tuple[int, ...]:
-    """A draft that is right as a whole, or up to some token."""
-    draft = list(tokens)
-    if draft and draw.random() < 0.6:
-        at = draw.randrange(len(draft))
-        draft[at] = (draft[at] + 1) % VOCABULARY
-    return tuple(draft)
-
-
-def answered(
-    pipeline: Pipeline,
-    answer: Sequence[int],
-    sampling: Sampling = GREEDY,
-    rules: LogitRules | None = None,
-    requests: int = 1,
-) -> list[list[int]]:
-    """What some requests get, side by side, with drafts that know the answer, more or less."""
-    draw = random.Random(3)
-    ids = [f"r{n}" for n in range(requests)]
-    ruled = None if rules is None else RuledText(rules, tuple(PROMPT))
-    first = tuple(StepRequest(each, 0, len(PROMPT), sampling, ruled) for each in ids)
-    made = {s.request_id: [s.token_id] for s in pipeline.forward(first, PROMPT * requests)}
-    while any(len(tokens) < TOKENS for tokens in made.values()):
-        step, rows = [], list[int]()
-        for each, tokens in made.items():
-            draft = corrupted(draw, answer[len(tokens) : len(tokens) + draw.randint(0, 6)])
-            position = len(PROMPT) + len(tokens) - 1
-            step.append(StepRequest(each, position, 1 + len(draft), sampling, draft=draft))
-            rows += (tokens[-1], *draft)
-        for one in pipeline.forward(tuple(step), rows):
-            made[one.request_id].append(one.token_id)
-    for each in ids:
-        pipeline.free(each)
-    return [tokens[:TOKENS] for tokens in made.values()]
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "qwen2-windowed", "qwen3-moe", "gpt-oss"])
@@ -67,7 +31,7 @@ def test_greedy_tokens_are_those_of_transformers(tiny_model: Made, name: str) ->
     checkpoint, model = tiny_model(name)
     expected = reference(model, PROMPT, TOKENS)
     pipeline = Pipeline.load(checkpoint, [2, 4])
-    for tokens in answered(pipeline, expected[0], requests=3):
+    for tokens in answered(pipeline, PROMPT, expected[0], requests=3):
         assert_same(tokens, expected)
     assert [stage.free_kv_blocks for stage in pipeline.stages] == [64, 64]
 
@@ -79,7 +43,7 @@ def test_drawn_and_ruled_tokens_are_those_without_drafts(
 ) -> None:
     pipeline = Pipeline.load(tiny_model("qwen3")[0], [LAYERS])
     expected = pipeline.generate(PROMPT, TOKENS, sampling=sampling, rules=rules)
-    assert answered(pipeline, expected, sampling, rules, requests=2) == [expected] * 2
+    assert answered(pipeline, PROMPT, expected, sampling, rules, requests=2) == [expected] * 2
 
 
 LOGITS = torch.eye(6)[[2, 4, 1]] * 9

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agents.engines.torch_engine.logit_rules import RuledRequests
 from agents.engines.torch_engine.sampler import sample
 from agents.weights.source import open_checkpoint
 from templates_lib.models.weights_place import package_folder
+from tests.agents.engines.drafted_answers import corrupted
 from tests.agents.engines.letter_tokenizer import END, LETTERS, NEWLINE, SPACE, letter_tokenizer
 from tests.agents.engines.pipelines import Pipeline, Running
 from tests.agents.engines.tiny_models import LAYERS, VOCABULARY, prompt_of, save_model
@@ -79,6 +81,26 @@ def test_200_random_schemas_give_valid_documents(vocabulary: Vocabulary) -> None
     for seed in range(200):
         schema = random_schema(draw) | {"$defs": {"small": {"type": "integer", "minimum": 0, "maximum": 9}}}
         jsonschema.validate(json.loads(output_of(vocabulary, grammar_of(schema), seed)), schema)
+
+
+def test_with_drafts_a_grammar_gives_the_document_that_it_gives_without(vocabulary: Vocabulary) -> None:
+    colours = {"type": "array", "items": {"enum": ["red", "blue"]}, "minItems": 3, "maxItems": 9}
+    rules = LogitRules(frequency_penalty=0.4, bias=NO_SPACE, grammar=grammar_of(colours), grammar_ends=(END,))
+    logits = torch.randn(200, VOCABULARY, generator=torch.Generator().manual_seed(5))
+
+    def written(draft_of: Callable[[int], tuple[int, ...]]) -> list[int]:
+        ruled, tokens = RuledRequests(vocabulary), list[int]()
+        ruled.begin(StepBatch((StepRequest("a", 0, 1, ruled=RuledText(rules)),)), CPU)
+        while END not in tokens:
+            at, draft = len(tokens), draft_of(len(tokens))
+            request = StepRequest("a", at, 1 + len(draft), Sampling(1.0, seed=3), draft=draft)
+            made = sample([request], logits[at : at + 1 + len(draft)], ruled)
+            tokens += [each.token_id for each in made]
+        return tokens[: tokens.index(END) + 1]
+
+    draw, plain = random.Random(1), written(lambda _: ())
+    assert len(plain) > 15
+    assert written(lambda at: corrupted(draw, plain[at : at + 4])) == plain
 
 
 def test_a_state_that_begins_behind_some_output_is_the_one_that_was_there(vocabulary: Vocabulary) -> None:

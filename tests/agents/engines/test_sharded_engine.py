@@ -16,6 +16,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.sharded_engine import ShardedEngine, load_sharded_engine
 from agents.weights.errors import MissingWeightsError
 from tests.agents.engines.conftest import TinyModel
+from tests.agents.engines.drafted_answers import answered
 from tests.agents.engines.pipelines import DEVICE, Pipeline, Running, exported, hand_over
 from tests.agents.engines.shared_blocks import ask, drop, free, free_blocks, names
 from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
@@ -89,6 +90,8 @@ def test_it_answers_as_one_engine_and_hands_kv_over_both_ways(tiny_model: Made, 
     expected = reference(model, PROMPT, TOKENS)
     ours, single = Pipeline([sharded]), Pipeline.load(checkpoint, [2, 4])
     assert_same(ours.generate(PROMPT, TOKENS, chunk=16), expected)
+    for tokens in answered(ours, PROMPT, expected[0], requests=2):
+        assert_same(tokens, expected)
     assert_handed_over_both_ways(ours, single, expected)
     assert sharded.free_kv_blocks == BLOCKS
 

@@ -43,6 +43,17 @@ def test_prefill_sends_the_first_token_and_decode_all_others():
     assert is_empty(at)
 
 
+def test_decode_goes_on_with_drafts_of_what_the_prompt_says():
+    at = TwoCores(SHAPE, layout((1.0,)), choose=lambda text: (text[-1] + 1) % 6)
+    at.submit(7, 30, 0, decode_first=False, stop_ids=())
+    at.run_dry()
+    assert at.decode.tokens[0] == at.wanted[0]
+    assert at.prefill.core.tally.draft_tokens == 0
+    assert at.decode.core.tally.accepted_tokens > 15
+    assert at.decode.last_step < 15
+    assert is_empty(at)
+
+
 def test_what_is_expected_holds_no_blocks_and_what_comes_holds_them_before_anything_is_sent():
     at = TwoCores(SHAPE, layout((1.0,)))
     at.submit(7, 6, 0, decode_first=True)

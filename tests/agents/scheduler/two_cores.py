@@ -11,7 +11,8 @@ from agents.scheduler.core import SchedulerCore
 from agents.scheduler.hand_offs import PeerMessage, is_early
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch
-from tests.agents.scheduler.fake_stages import FakeStages, asked, continuation
+from templates_lib.values.speculation import Speculation
+from tests.agents.scheduler.fake_stages import Choose, FakeStages, asked, continuation, next_token
 
 PREFILL, DECODE = "p" * 40, "d" * 40
 """The schedulers' keys."""
@@ -24,6 +25,7 @@ class TwoCores:
     streams_kv: bool = False
     hears_early: bool = True
     """Whether the decode side is told of prompts that are still being computed; else it is of the release before."""
+    choose: Choose = next_token
     wanted: dict[int, list[int]] = field(default_factory=dict)
     stopped: set[int] = field(default_factory=set)
     """Cancelled, or failed: a gateway would try these elsewhere."""
@@ -32,11 +34,12 @@ class TwoCores:
 
     def __post_init__(self) -> None:
         self.prefill, self.decode = (
-            FakeStages(SchedulerCore(layout, 1000, streams_kv=self.streams_kv), layout)
+            FakeStages(SchedulerCore(layout, 1000, streams_kv=self.streams_kv), layout, self.choose)
             for layout in (self.prefill_layout, self.decode_layout)
         )
         for side in (self.prefill, self.decode):
             side.core.share_kv(True)
+            side.core.speculate(Speculation(1, 3))  # seldom right where `choose` is `next_token`
         self.decode.tokens = self.prefill.tokens
         self.arrived: set[tuple[int, int]] = set()
 
@@ -45,7 +48,7 @@ class TwoCores:
     ) -> None:
         attempt = len(self.wanted)
         prompt = tuple(range(attempt, attempt + length))
-        self.wanted[attempt] = continuation(prompt, max_tokens, stop_ids)
+        self.wanted[attempt] = continuation(prompt, max_tokens, stop_ids, self.choose)
         sent = tuple(self.wanted[attempt][:resumed])
         self.prefill.tokens[attempt] = list(sent)
         for leg in (Leg.DECODE, Leg.PREFILL) if decode_first else (Leg.PREFILL, Leg.DECODE):
