@@ -15,11 +15,14 @@ class JsonLines(logging.Formatter):
     def __init__(self, always: Mapping[str, Any]) -> None:
         super().__init__()
         self._always = always
+        self._second, self._stamp = 0, "1970-01-01T00:00:00"
 
     def format(self, record: logging.LogRecord) -> str:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        second = int(record.created)
+        if second != self._second:  # handlers format one record at a time
+            self._second, self._stamp = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         line: dict[str, Any] = {
-            "time": f"{stamp}.{int(record.msecs):03}Z",
+            "time": f"{self._stamp}.{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -33,6 +36,9 @@ class JsonLines(logging.Formatter):
 
 def log_json_lines(**always: Any) -> None:
     """Log to standard error, from now on, all of this process. `always`: what each line has besides."""
+    # No line has these, and to find them out takes longer than to write it ("Optimization" of logging's documentation).
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(always))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -153,13 +153,14 @@ class GatewayApp:
             handler = self._runs(found, method)
         if handler is None:
             raise self._no_handler(path, method)
+        key = None
         if path.startswith("/v1/") or path in self._post:
             published = self._table.published
             if published is None:
                 raise unavailable(self._table.problem)
             key = check_access(header(scope, b"authorization"), self._table.access, self._table.peppers)
-            exchange = replace(exchange, key=key)
-        exchange = replace(exchange, body=self._bodies.hold(exchange.account))
+        account = exchange.account if key is None else key.account
+        exchange = replace(exchange, key=key, body=self._bodies.hold(account))
         try:
             await handler(exchange, scope)
         finally:

@@ -23,11 +23,12 @@ def completion_params(body: CompletionBody) -> GenerationParams:
         raise unsupported("best_of", "as many answers are generated as `n` says, and all are sent; leave it out")
     grammar = structured_grammar(body.structured_outputs)
     check_form(body, is_held=bool(grammar))
+    sampling = sampling_of(body, body.logprobs)
     return GenerationParams(
         model=body.model,
         prompts=prompts,
         choices=body.n or 1,
-        sampling=replace(sampling_of(body, body.logprobs), grammar=grammar),
+        sampling=replace(sampling, grammar=grammar) if grammar else sampling,
         max_tokens=body.max_tokens or _DEFAULT_MAX_TOKENS,
         stop=stops_of(body),
         stop_token_ids=stop_tokens_of(body),

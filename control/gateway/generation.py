@@ -156,7 +156,8 @@ class Generation:
             tier_of(priority) if params.service_tier else None,
             len(wanted),
         )
-        exchange = replace(exchange, headers=(*exchange.headers, *entries[-1].headers))
+        if entries[-1].headers:
+            exchange = replace(exchange, headers=(*exchange.headers, *entries[-1].headers))
         events = opened(reply, exchange)
         gone: asyncio.Future[None] = self._loop.create_future()
         watch = self._loop.create_task(self._watch(exchange.receive, model.id, gone))

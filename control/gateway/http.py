@@ -22,8 +22,11 @@ class ClientGoneError(Exception):
 
 def header(scope: Scope, name: bytes) -> bytes:
     """The first of that (lower-case) name; empty when there is none."""
-    value: bytes = next((value for key, value in scope["headers"] if key == name), b"")
-    return value
+    value: bytes
+    for key, value in scope["headers"]:
+        if key == name:
+            return value
+    return b""
 
 
 async def read_all(scope: Scope, receive: Receive, max_bytes: int, timeout_s: float, hold: BodyHold) -> bytes:

@@ -1,7 +1,7 @@
 """Tokenises prompts, most of a gateway's work: on the loop while there is little to do, on threads when there is more.
 
-A hop to a thread and back costs a lone request more than tokenising does. So one short prompt in each turn of the loop
-stays; others of that turn go to a thread, where all that wait are taken in one call and pay for one hop together.
+A hop to a thread and back costs a lone request more than tokenising does. So what is short in each turn of the loop
+stays; more of that turn goes to a thread, where all that wait are taken in one call and pay for one hop together.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _THREADS = 2
 """A long prompt has one for itself and leaves the other to short ones."""
 
 _INLINE_CHARACTERS = 4096
-"""About 1 ms: longer ones never hold up the loop."""
+"""About 1 ms, of all prompts in a turn of the loop together: nothing longer holds it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,15 @@ class PromptEncoder:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Waiting] = deque()
         self._at_work = 0
-        self._is_turn_taken = False
+        self._turn_characters = 0
+        """Encoded in this turn of the loop."""
 
     async def encode(self, text: str, is_rendered: bool) -> tuple[int, ...]:
         """`is_rendered`: a chat template has written it, special tokens included."""
-        if len(text) <= _INLINE_CHARACTERS and not self._at_work and not self._is_turn_taken:
-            self._is_turn_taken = True
-            self._loop.call_soon(self._next_turn)
+        if self._turn_characters + len(text) <= _INLINE_CHARACTERS and not self._at_work:
+            if not self._turn_characters:
+                self._loop.call_soon(self._next_turn)
+            self._turn_characters += len(text)
             return self._tokenizer.encode([text], is_rendered)[0]
         waiting = _Waiting(text, is_rendered, self._loop.create_future())
         self._waiting.append(waiting)
@@ -52,7 +54,7 @@ class PromptEncoder:
         return await waiting.tokens
 
     def _next_turn(self) -> None:
-        self._is_turn_taken = False
+        self._turn_characters = 0
 
     def _start(self) -> None:
         if not self._waiting or self._at_work >= _THREADS:

@@ -30,6 +30,9 @@ _LAST_WORDS_S = 1.0
 _PAUSE_S, _MOST_PAUSE_S = 0.1, 10.0
 """Before a worker is started again; it doubles with each in a row that ends before `_STEADY_S`."""
 _STEADY_S = 30.0
+_ALLOCATOR = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=128"}
+"""Environment of workers, where it has no such variable. Tokenising frees thousands of small blocks at once, of which
+glibc by itself keeps 7 of a size within reach: a tenth of that work. It may keep 4 MiB more for each thread so."""
 _BEATS = 10
 """Heartbeats that a worker may let pass in the time in which it may be silent."""
 _START_S = 120.0
@@ -126,7 +129,11 @@ class _Supervisor:
             try:
                 # A session of its own: Ctrl-C is for the supervisor, which has workers finish what they have.
                 process = await asyncio.create_subprocess_exec(
-                    *command, stdin=asyncio.subprocess.DEVNULL, pass_fds=passed, start_new_session=True
+                    *command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    env=_ALLOCATOR | os.environ,
+                    pass_fds=passed,
+                    start_new_session=True,
                 )
             except OSError as error:
                 own.close()
