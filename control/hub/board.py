@@ -275,7 +275,9 @@ def _pool(deployed: Deployed) -> Pool | None:
 
 
 def _pool_member(deployed: Deployed, executor: GangExecutor, files: ModelFiles) -> PoolMember:
-    longest = files.longest_tokens or files.max_context_tokens
+    planned = files.longest_tokens or files.max_context_tokens
+    # A smaller pool may not hold the longest request of each, and would be refused.
+    longest = max(1, int(planned * deployed.gang.kv_share))
     tokens = files.request_tokens or float(longest)
     rate = deployed.requests_per_s.get(executor.id, 0.0)
     return PoolMember(files.weights, _dtype(executor), executor.places[0].compute, rate, tokens, longest)

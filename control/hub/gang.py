@@ -99,6 +99,8 @@ class Gang:
     executors: tuple[GangExecutor, ...]
     pool_bytes: int = 0
     """KV cache that they share, as members by their places; 0: each has its own."""
+    kv_share: float = 1.0
+    """Of the KV cache that is planned."""
 
     @property
     def configs(self) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ class Gang:
     def with_kv_share(self, share: float) -> "Gang":
         """The same with less KV cache: for nodes that ran out of memory. Parts of graphs state none."""
         fewer = tuple(each if each.graph is not None else _with_kv_share(each, share) for each in self.executors)
-        return Gang(fewer, int(self.pool_bytes * share))
+        return Gang(fewer, int(self.pool_bytes * share), self.kv_share * share)
 
 
 def _with_kv_share(executor: GangExecutor, share: float) -> GangExecutor:

@@ -186,7 +186,12 @@ def test_members_of_a_shared_unit_have_a_pool_turns_at_all_processors_and_number
     made.reported(at[0], NodeReport("i1", (said("a"), said("b"))))
     stages = [run.stage for run in (made.work(at[0]) or Work()).runs]
     assert [stage and stage.memory_mib for stage in stages] == [97, 97], "of weights alone"
-    assert gang.with_kv_share(0.5).pool_bytes == 3 << 19
+    made.deploy([Deployed("i1", S.LOADING, gang.with_kv_share(0.5), files, at, (100,), {"a": 2.0})])
+    fewer = made.work(at[0])
+    assert fewer is not None
+    assert fewer.pool is not None
+    assert fewer.pool.bytes == 3 << 19
+    assert [member.longest_tokens for member in fewer.pool.members] == [100, 128], "that there is room for one of each"
     made.joined(at[0], 0.0, gang.protocol - 1)
     ((_, event),) = made.events(0.0)
     assert (event.kind, "earlier release" in event.reason) == (EventKind.BROKE, True)
