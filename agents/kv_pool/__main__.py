@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,23 @@ def _owner(pool: Pool, socket: Path) -> PoolOwner:
     """Raises what cannot be read or shared (`_EXPECTED`)."""
     shapes = [_shape(number, member) for number, member in enumerate(pool.members)]
     size = block_bytes({shape.name: shape.row_bytes for shape in shapes})
-    blocks = pool.bytes // size
-    members = []
-    for shape, member in zip(shapes, pool.members, strict=True):
-        held = shape.blocks(member.request_tokens, size), shape.blocks(member.longest_tokens, size)
-        members.append(UnitMemberShares(member.compute, member.compute, BlockDemand(member.requests_per_s, *held)))
+    blocks, members = pool.bytes // size, []
+    for shape, member, least in zip(shapes, pool.members, _least(pool, shapes, size), strict=True):
+        demand = BlockDemand(member.requests_per_s, shape.blocks(member.request_tokens, size), least)
+        members.append(UnitMemberShares(member.compute, member.compute, demand))
     unit = RunningUnit(members, blocks, time.monotonic())
     return PoolOwner(BlockLedger(unit.grants), blocks, size, socket, unit, shapes)
+
+
+def _least(pool: Pool, shapes: Sequence[MemberShape], size: int) -> list[int]:
+    """Return the blocks of the longest request of each member. Where the pool is short of them, the last one of each is
+    left out unless it is full: plans count tokens, and blocks hold up to some hundreds."""
+    longest = [member.longest_tokens for member in pool.members]
+    least = [shape.blocks(tokens, size) for shape, tokens in zip(shapes, longest, strict=True)]
+    if sum(least) * size <= pool.bytes:
+        return least
+    whole = (max(1, tokens // shape.block_tokens(size)) for shape, tokens in zip(shapes, longest, strict=True))
+    return [shape.units * count for shape, count in zip(shapes, whole, strict=True)]
 
 
 def _main() -> None:

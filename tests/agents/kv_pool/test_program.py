@@ -45,6 +45,21 @@ def test_members_have_quotas_by_their_rates_in_blocks_of_their_own_shape(checkpo
         assert process.wait(60) == 0
 
 
+def test_a_pool_that_holds_the_tokens_of_the_longest_requests_is_enough(checkpoint: Path, short_tmp: Path) -> None:
+    """Of 200 tokens each, and as many more as a plan counts; in blocks of 64 they are 256."""
+    row = 32 * 4
+    process = started(short_tmp, Pool(2 * 216 * UNITS * row, (member(checkpoint, 1.0, longest=200),) * 2))
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        with leased_quota(short_tmp / "socket", 0) as quota:
+            assert quota.block_tokens == 64
+            assert quota.most == 3
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [({"bytes": 1 << 19}, "longest request"), ({"dtype": "int3"}, "int3"), ({"weights": "path:/nowhere"}, "/nowhere")],
