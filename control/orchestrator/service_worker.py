@@ -61,9 +61,9 @@ class ServiceWorker:
         self._thread = threading.Thread(target=self._work, name=f"services of {version.id[:8]}", daemon=True)
         self._thread.start()
 
-    def compute(self, call: Queued, run: str = "") -> None:
+    def compute(self, call: Queued, run: str) -> None:
         """`done` of the call is called once, from the worker's thread, unless its run is over before it is computed.
-        `run`: whose call it is, where it was expected."""
+        `run`: whose call it is, which may have been expected."""
         with self._changed:
             soon = self._soon.get(run)
             if soon is not None and call.service in soon.promised:

@@ -91,7 +91,8 @@ def computed_by(app: AppWorkers, worker: ServiceWorker, service: str, given: obj
     """Have a worker compute a call; what came of it is added to the list once it has."""
     name = "files" if service.startswith("Closed") else "numbers"
     found: list[object] = []
-    worker.compute(Queued("r/1", service, msgspec.msgpack.encode([[], {name: given}]), found.append, lambda: False))
+    data = msgspec.msgpack.encode([[], {name: given}])
+    worker.compute(Queued("other/1", service, data, found.append, lambda: False), "other")
     return found
 
 

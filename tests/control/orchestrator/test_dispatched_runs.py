@@ -1,10 +1,14 @@
 """Runs whose next call is known by the runs before them, and services that fail while they load."""
 
+import socket
 from pathlib import Path
 
+from control.actions.workflows import send_signal
 from control.db.database import Database
+from control.orchestrator.call_places import MOST_TOGETHER
 from policies.workflows.call_dispatch import DispatchName
 from policies.workflows.dispatches import DISPATCHES
+from tests.control.orchestrator.apps import GOOD
 from tests.control.orchestrator.world import PATIENCE_S, World
 
 APP = f"""
@@ -62,6 +66,14 @@ async def chain(wait: bool) -> tuple[str, bool, str]:
     first = First(wait)
     process, was_loaded = await first
     return process, was_loaded, await Second(first)
+
+
+@medley.workflow
+async def interrupted() -> str:
+    first = First(False)
+    await first
+    await medley.signal("go on", timeout_s=3600)
+    return await Second(first)
 """
 
 
@@ -80,9 +92,48 @@ def test_the_second_run_of_a_chain_is_placed_by_prediction(database: Database, t
     assert (tmp_path / "second").read_text() == second != first
 
 
+def test_what_follows_is_loaded_on_the_only_place_while_nothing_is_computed(database: Database, tmp_path: Path) -> None:
+    world, speculative = World(database), DISPATCHES[DispatchName.SPECULATIVE]
+    world.push(APP.replace("FOLDER", str(tmp_path)))
+    file = tmp_path / "second"
+    for is_known in (False, True):
+        with world.orchestrator(dispatch=speculative(), park_s=3600.0):
+            run = world.start("interrupted")
+            if is_known:
+                world.until(run, lambda _: file.exists())
+            send_signal(world.act(), run, "go on", None)
+            process = world.answer(run)
+        assert file.read_text() == process
+        file.unlink()
+
+
 def test_a_process_that_dies_while_it_loads_leaves_no_call_uncertain(database: Database, tmp_path: Path) -> None:
     world = World(database)
     world.push(APP.replace("FOLDER", str(tmp_path)))
     with world.orchestrator():
         assert world.answer(world.start("fragile", number=7)) == 7
     assert (tmp_path / "loads").read_text() == "xxx"
+
+
+def test_runs_of_every_shape_end_right_where_they_are_placed_by_prediction(database: Database, tmp_path: Path) -> None:
+    """Chains of handles, more calls at once than are placed together, effects, and services with a network: at the same
+    time, and again when all of them are known."""
+    world = World(database)
+    world.push(GOOD)
+    (tmp_path / "go").touch()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        world.orchestrator(places=2, dispatch=DISPATCHES[DispatchName.SPECULATIVE]()),
+    ):
+        for ledger in (tmp_path / "first", tmp_path / "second"):
+            chain = world.start("doubled", start=1, times=20)
+            fan = world.start("fanned", file=str(tmp_path / "go"), width=2 * MOST_TOGETHER + 1)
+            notes = world.start("twelve", file=str(ledger))
+            reach = world.start("isolated", port=server.getsockname()[1])
+            assert world.answer(chain) == 2**20
+            sizes = world.answer(fan)
+            assert len(sizes) == 2 * MOST_TOGETHER + 1
+            assert max(sizes) <= 8
+            assert world.answer(notes) == 10
+            assert sorted(line.split()[0] for line in ledger.read_text().splitlines()) == list("abcd")
+            assert world.answer(reach)[2]["network"] == "reached"
