@@ -5,7 +5,7 @@ counts as its plan pays for it: what instances that compute prompts alone cost, 
 the same of answers. A fleet that rents dear instances for answers so charges those who ask for long ones. Whole
 instances do both at once, and plans say of them how many requests they sustain, not what either token takes: they count
 as the instances for each that the model has beside them, or else tokens of both kinds count the same. Of apps that do
-more than text each class of work (encode, prefill, draw) counts the same as a whole.
+more than text each class of work (encode, speak, draw) counts the same as a whole.
 
 A key's dollars follow its own use and no wish of others: idle capacity is kept for objectives, spares and growth, which
 the fleet's owner chose. All is exact: the keys' parts and what is idle add up to the rent.
