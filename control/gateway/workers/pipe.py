@@ -11,6 +11,7 @@ from agents.messages.to_preprocessor import LENGTH_BYTES, framed
 
 Heard = TypeVar("Heard")
 _ENCODER = msgspec.msgpack.Encoder()
+_MOST_UNREAD_BYTES = 1 << 20
 
 
 class PipeClosedError(Exception):
@@ -35,6 +36,11 @@ class Pipe(Generic[Heard]):
         """A message for an end that is gone is lost, which `receive` finds out."""
         if not self._writer.is_closing():
             self._writer.write(framed(_ENCODER.encode(message)))
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the other end has not taken what was sent for so long that no more should be sent."""
+        return self._writer.transport.get_write_buffer_size() > _MOST_UNREAD_BYTES
 
     async def receive(self) -> Heard:
         """Raises PipeClosedError."""

@@ -60,14 +60,14 @@ _FIND_S = 5.0
 _LOOK_S = 0.02
 _ANSWER_S = 10.0
 """Time for an answer of the supervisor, which has others to ask."""
+_UNANSWERED = "The processes of this gateway do not answer each other"
 
 Answer = TypeVar("Answer", Permit, Whole)
 
 
 async def work(end: socket.socket, counts: int) -> None:
     """Serve as the supervisor says at the other end, until SIGTERM. `counts`: descriptor of what all workers count in.
-    Raises OSError, BadKeyError, PepperError and
-    TlsFilesError."""
+    Raises OSError, BadKeyError, PepperError and TlsFilesError."""
     pipe = await Pipe.over(end, DECODER)
     order = await pipe.receive()
     if not isinstance(order, Serve):
@@ -162,6 +162,8 @@ class SharedParts:
         given_up: Callable[[Permit], None] | None = None,
     ) -> Answer:
         """Ask the supervisor. `given_up`: what to do with a permit that nobody waits for any more. Raises ApiError."""
+        if self._pipe.is_full:  # it is stopped, or hangs: what is asked would only pile up
+            raise unavailable(_UNANSWERED)
         number = next(self._asks)
         waiter = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._pipe.send(ask(number))
@@ -172,7 +174,7 @@ class SharedParts:
             if given_up is not None:
                 self._give_up(number, waiter, given_up)
             if isinstance(error, TimeoutError):
-                raise unavailable("The processes of this gateway do not answer each other") from error
+                raise unavailable(_UNANSWERED) from error
             raise
         finally:
             self._waiting.pop(number, None)
@@ -191,10 +193,16 @@ class SharedParts:
 
     def _note_booked(self, work: str, account: Account, seconds: float) -> None:
         if not self._booked:
-            asyncio.get_running_loop().call_later(_BOOKED_S, self._send_booked)
+            self._send_booked_soon()
         self._booked[work, account] += seconds
 
+    def _send_booked_soon(self) -> None:
+        asyncio.get_running_loop().call_later(_BOOKED_S, self._send_booked)
+
     def _send_booked(self) -> None:
+        if self._pipe.is_full:
+            self._send_booked_soon()  # in one sum, once the supervisor reads on
+            return
         self._pipe.send(Booked([(*kind, seconds) for kind, seconds in self._booked.items()]))
         self._booked.clear()
 
@@ -235,7 +243,8 @@ class SharedParts:
     async def _say_state(self) -> None:
         while True:
             await asyncio.sleep(_STATE_S)
-            self._send_state(0)
+            if not self._pipe.is_full:
+                self._send_state(0)
 
     def _send_state(self, ask: int) -> None:
         if self._own is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from control.gateway.api_error import ApiError
 from control.gateway.counts import Counts
-from control.gateway.key_limits import KeyLimits, holders_of
+from control.gateway.key_limits import KeyCharge, KeyLimits, holders_of
 from control.gateway.published import AccessKey
 from control.gateway.settings import GatewaySettings
 from control.gateway.workers.messages import (
@@ -31,6 +31,7 @@ from control.gateway.workers.worker import DECODER, SharedParts
 from policies.admission import Charge
 
 KEY = AccessKey("a", "00" * 32, "p", requests_per_minute=2, tokens_per_minute=100)
+TAKEN = KeyCharge(tuple(who for who, _ in holders_of(KEY)), 30.0, ())
 ORDER = Serve(0, "127.0.0.1", 0, "table", "key", GatewaySettings(), None)
 
 
@@ -85,6 +86,28 @@ def test_work_is_booked_wherever_it_is_admitted():
         assert admission.admit((charge,), loop.time()) is not None
         admission.give_back(charge)
         assert await supervisor.receive() == Booked([("m/prompt", ("p", "a"), -1.0)])
+        await parts.close()
+        await supervisor.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_supervisor_that_reads_nothing_is_asked_nothing_and_told_in_one_sum_what_was_booked_meanwhile():
+    async def scenario() -> None:
+        parts, supervisor = await ends()
+        loop = asyncio.get_running_loop()
+        admission = parts.admission(2.5)
+        for _ in range(60_000):  # more bytes than either end may leave lying
+            parts.settle(TAKEN, 12.0)
+        with pytest.raises(ApiError) as refused:
+            await parts.take(KEY, 1.0)
+        assert refused.value.status == 503
+        for _ in range(2):
+            assert admission.admit((Charge("m/prompt", 100.0, 100.0, account=("p", "a")),), loop.time()) is None
+            await asyncio.sleep(0.05)  # it would have told of each by itself
+        for _ in range(60_000):
+            assert await supervisor.receive() == Settle(TAKEN.holders, TAKEN.tokens, 12.0)
+        assert await supervisor.receive() == Booked([("m/prompt", ("p", "a"), 2.0)])
         await parts.close()
         await supervisor.close()
 
