@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import Connection, delete, func, literal, select, true
 from sqlalchemy.dialects.postgresql import insert
 
-from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, Waiting
+from agents.messages.to_demand_desk import MAX_KEYS, Offered, OfferedLine, OfferedWork, ServedKey, Waiting
 from control.db.database import Database
 from control.db.demand_tables import COUNTS, demand_hour, demand_line, demand_report, demand_waiting, key_use
 from policies.demand_history import DemandHistory
@@ -45,7 +45,7 @@ class PostgresDemand:
                     _record(connection, f"{gateway}/{report.life}", started_at, report, now)
 
     def hear_waiting(self, gateway: str, waiting: Waiting, now: datetime) -> None:
-        """All that is held there."""
+        """All that is held there; `gateway`: one process of it."""
         rows = [
             {"fleet": line.fleet, "gateway": gateway, "app": line.app, "requests": line.requests, "heard_at": now}
             for line in waiting.lines
@@ -76,9 +76,9 @@ class PostgresDemand:
         until = (now - KEPT).replace(minute=0, second=0, microsecond=0)
         longest = select(demand_report.c.started_at, func.max(demand_report.c.seconds).label("seconds"))
         minutes = longest.where(demand_report.c.started_at < until).group_by(demand_report.c.started_at).subquery()
-        hour = func.date_trunc("hour", minutes.c.started_at)
+        hour = func.date_trunc("hour", minutes.c.started_at, "UTC")
         watched = select(hour.label("hour"), func.sum(minutes.c.seconds).label("seconds")).group_by(hour).subquery()
-        line_hour = func.date_trunc("hour", demand_line.c.started_at)
+        line_hour = func.date_trunc("hour", demand_line.c.started_at, "UTC")
         line = demand_line.c
         keys = [line.fleet, line_hour, line.app, line.request_type, line.project, line.work_class, line.unit]
         hours = select(*keys, watched.c.seconds, *_SUMS).where(demand_line.c.started_at < until)
@@ -89,9 +89,9 @@ class PostgresDemand:
             # One at a time: a second one finds the reports gone.
             connection.execute(select(func.pg_advisory_xact_lock(0x64656D)))
             connection.execute(insert(demand_hour).from_select(names, hours).on_conflict_do_nothing())
+            _roll_up_keys(connection, until)
             connection.execute(delete(demand_report).where(demand_report.c.started_at < until))
             connection.execute(delete(demand_hour).where(demand_hour.c.started_at < now - HOURS_KEPT))
-            _roll_up_keys(connection, until)
             connection.execute(delete(key_use).where(key_use.c.started_at < now - HOURS_KEPT))
             connection.execute(delete(demand_waiting).where(demand_waiting.c.heard_at < now - KEPT))
 
@@ -106,10 +106,13 @@ def _record(connection: Connection, gateway: str, started_at: datetime, report: 
     if connection.execute(newer.returning(true())).scalar_one_or_none() is None:
         return
     lines, uses = list[dict[str, object]](), list[dict[str, object]]()
+    room = MAX_KEYS
     for line in report.lines:
         own = key | {name: getattr(line, name) for name in ("fleet", "app", "request_type", "project")}
         lines += (own | msgspec.structs.asdict(work) for work in _work(line))
-        uses += (own | use for use in _uses(line))
+        # The bound is of a whole report: each line of one that is made to harm could have as many.
+        uses += (own | use for served in line.keys[:room] for use in _uses(line, served))
+        room -= min(room, len(line.keys))
     for table, rows in ((demand_line, lines), (key_use, uses)):
         former = (table.c.gateway == gateway) & (table.c.started_at == started_at)
         connection.execute(delete(table).where(former))
@@ -117,21 +120,22 @@ def _record(connection: Connection, gateway: str, started_at: datetime, report: 
             connection.execute(insert(table).on_conflict_do_nothing(), rows)
 
 
-def _uses(line: OfferedLine) -> Iterator[dict[str, object]]:
-    """Say what each key of a line was served, the requests first; nothing of units of which it was served none."""
+def _uses(line: OfferedLine, served: ServedKey) -> Iterator[dict[str, object]]:
+    """Say what a key of a line was served, the requests first; nothing of units of which it was served none."""
     classes = (REQUEST, *((each.work_class, each.unit) for each in line.work))
-    for served in line.keys:
-        for (work_class, unit), units in zip(classes, (served.requests, *served.units), strict=False):
-            if units:
-                yield {"key": served.key, "work_class": work_class, "unit": unit, "served": units}
+    for (work_class, unit), units in zip(classes, (served.requests, *served.units), strict=False):
+        if units:
+            yield {"key": served.key, "work_class": work_class, "unit": unit, "served": units}
 
 
 def _roll_up_keys(connection: Connection, until: datetime) -> None:
-    """Make hours of what keys were served before `until`, a whole hour."""
+    """Make hours of what keys were served before `until`, a whole hour. The reports that told it are still there."""
     use = key_use.c
-    minutes = use.gateway != "", use.started_at < until
+    # None is older than the oldest report: 400 days of hours need not be looked through.
+    oldest = select(func.min(demand_report.c.started_at)).scalar_subquery()
+    minutes = use.gateway != "", use.started_at >= oldest, use.started_at < until
     keys = [use.fleet, use.app, use.request_type, use.project, use.key, use.work_class, use.unit]
-    hour = func.date_trunc("hour", use.started_at)
+    hour = func.date_trunc("hour", use.started_at, "UTC")
     hours = select(hour, literal(""), *keys, func.sum(use.served)).where(*minutes).group_by(hour, *keys)
     names = ["started_at", "gateway", *(each.name for each in keys), "served"]
     connection.execute(insert(key_use).from_select(names, hours).on_conflict_do_nothing())

@@ -157,6 +157,19 @@ def test_use_by_key_is_that_of_the_newest_revisions_and_becomes_hours(demand: Po
     assert used(database) == {}
 
 
+def test_a_report_that_tells_of_more_keys_than_may_be_is_kept_without_them(
+    demand: PostgresDemand, database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("control.db.demand.MAX_KEYS", 3)
+    keys = ServedKey("k1", 1, ()), ServedKey("k2", 1, ())
+    lines = tuple(OfferedLine("f", "m", "chat", project, 2, 0, 0, 0, 2, 0, 0, (), keys) for project in "pqr")
+    demand.record([("a", Offered("l", int(NOON.timestamp()), 60, 1, lines))], NOON)
+    assert used(database) == {
+        ("p", "k1", "requests"): 1, ("p", "k2", "requests"): 1, ("q", "k1", "requests"): 1,
+        ("q", "", "requests"): 1, ("r", "", "requests"): 2,
+    }  # fmt: skip
+
+
 def test_a_report_too_old_to_be_told_from_what_has_become_an_hour_is_not_taken(
     demand: PostgresDemand, database: Database
 ):
