@@ -17,7 +17,7 @@ from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.messages.to_demand_desk import Offered, Recent, ToDemandDesk, Waiting
 from agents.messages.to_reporter import OfferedStored
-from control.db.errors import DatabaseUnavailableError
+from control.db.errors import DatabaseUnavailableError, UnstorableError
 from control.demand.heard_load import HeardLoad
 
 _log = logging.getLogger(__name__)
@@ -62,8 +62,9 @@ class DemandDesk:
         self._heard = heard
         self._reports: deque[tuple[Peer, Offered]] = deque()
         self._waiting: dict[str, Waiting] = {}
-        """Reports that are not on record yet, by gateway."""
+        """Reports that are not on record yet, by process of a gateway: each says what it holds itself."""
         self._waited: dict[str, frozenset[tuple[str, str]]] = {}
+        """Fleet and app of what is held, by process; of those that hold anything."""
         self._news = asyncio.Event()
         self._rolled_up_s = -_ROLL_UP_S
         self._loop = asyncio.get_running_loop()
@@ -98,32 +99,33 @@ class DemandDesk:
             self._heard.hear(peer.connection, message, self._clock())
             return
         if isinstance(message, Waiting):
-            self._waiting[peer.name] = message
+            self._waiting[_process(peer)] = message
         elif len(self._reports) < _MOST_HELD:
             self._reports.append((peer, message))
         self._news.set()
 
     def left(self, peer: Peer, _reason: str) -> None:
         self._heard.forget(peer.connection)
-        self._waiting[peer.name] = Waiting(())
+        self._waiting[_process(peer)] = Waiting(())
         self._news.set()
 
     async def _hear_who_waits(self) -> None:
         while self._waiting:
-            gateway = next(iter(self._waiting))
-            said = self._waiting[gateway]
-            await asyncio.to_thread(self._store.hear_waiting, gateway, said, self._clock())
-            if self._waiting.get(gateway) is said:
-                del self._waiting[gateway]
-            now = frozenset((line.fleet, line.app) for line in said.lines if line.requests)
-            for fleet, app in sorted(now - self._waited.get(gateway, frozenset())):
+            process = next(iter(self._waiting))
+            said = self._waiting[process]
+            is_kept = await asyncio.to_thread(_kept, process, self._store.hear_waiting, process, said, self._clock())
+            if self._waiting.get(process) is said:
+                del self._waiting[process]
+            now = frozenset((line.fleet, line.app) for line in said.lines if line.requests and is_kept)
+            for fleet, app in sorted(now - self._waited.pop(process, frozenset())):
                 self._wake(fleet, f"requests wait for {app}, which nothing serves")
-            self._waited[gateway] = now
+            if now:
+                self._waited[process] = now
 
     async def _store_reports(self) -> None:
         while self._reports:
             batch = [self._reports[n] for n in range(min(_AT_ONCE, len(self._reports)))]
-            await asyncio.to_thread(self._store.record, [(peer.name, r) for peer, r in batch], self._clock())
+            await asyncio.to_thread(self._record, [(peer.name, r) for peer, r in batch])
             for _ in batch:
                 self._reports.popleft()
             for peer, report in batch:
@@ -132,7 +134,30 @@ class DemandDesk:
                 except ChannelError as error:
                     _log.info("%s has to send its report again, as the answer did not reach it: %s", peer.name, error)
 
+    def _record(self, reports: list[tuple[str, Offered]]) -> None:
+        """Store all that can be; a report that never can counts as stored, so that its gateway is done with it."""
+        try:
+            self._store.record(reports, self._clock())
+        except UnstorableError:
+            for each in reports:
+                _kept(each[0], self._store.record, [each], self._clock())
+
     async def _roll_up(self) -> None:
         if self._loop.time() - self._rolled_up_s >= _ROLL_UP_S:
             await asyncio.to_thread(self._store.roll_up, self._clock())
             self._rolled_up_s = self._loop.time()
+
+
+def _process(peer: Peer) -> str:
+    """Name one of the processes that a gateway of several workers has, which have its key in common."""
+    return f"{peer.name}/{peer.connection.hex()}"
+
+
+def _kept(who: str, store: Callable[..., None], *what: object) -> bool:
+    """Store what a gateway says; False: it never can be, and is given up. Raises DatabaseUnavailableError."""
+    try:
+        store(*what)
+    except UnstorableError as error:
+        _log.error("what gateway %s says of its load is given up: %s", who, error)
+        return False
+    return True

@@ -229,8 +229,9 @@ class Daemon:
         give_up_s = time.monotonic() + (settings.once_s or float("inf"))
         try:
             while not stop.is_set() and time.monotonic() < give_up_s:
-                if running.done():
-                    running.result()
+                for each in (running, listening):
+                    if each.done():
+                        each.result()
                 if settings.once_s and reconciler.is_settled():
                     break
                 if reconciler.is_deposed():
