@@ -14,6 +14,9 @@ WIDTH = array("I").itemsize
 """Bytes of a packed token."""
 _LOOK_BACK = 1 << 16
 """Tokens that are searched, at most: 256 KiB, which takes a fraction of a millisecond."""
+_MOST_ASTRAY = 64
+"""Finds across the borders of tokens, behind which a look-up gives up: a text can have one in each token, and whoever
+writes it would hold up the scheduler for tens of milliseconds in each step."""
 _REST = 8
 """Tokens without a draft, behind one of a single token that was wrong."""
 
@@ -32,12 +35,12 @@ def look_up(text: bytes | bytearray, ngram: int, most: int) -> tuple[int, ...]:
     if found <= 0:
         return ()
     last, first = text[found:], max(0, len(text) - _LOOK_BACK * WIDTH)
-    while True:
+    for _ in range(_MOST_ASTRAY):
         found = text.rfind(last, first, found + size - 1)
-        if found < 0:
-            return ()
-        if found % WIDTH == 0:  # else it lies across tokens
+        if found < 0 or found % WIDTH == 0:  # else it lies across tokens
             break
+    if found < 0 or found % WIDTH:
+        return ()
     behind = array("I")
     behind.frombytes(text[found + size : found + size + most * WIDTH])
     return tuple(behind[n % len(behind)] for n in range(most))

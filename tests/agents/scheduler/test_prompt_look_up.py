@@ -1,5 +1,6 @@
 """Look-ups find what stood behind the last tokens the last time, and what is wrong is not drafted again and again."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,12 @@ def test_what_stood_behind_the_last_tokens_is_drafted():
 def test_a_look_up_in_bytes_is_one_in_tokens(text: list[int], ngram: int, most: int):
     """These ids are alike across the borders of tokens."""
     assert look_up(packed(text), ngram, most) == slowly(text, ngram, most)
+
+
+@pytest.mark.parametrize(("between", "drafted"), [(20, (7,)), (60_000, ())])
+def test_a_look_up_that_is_led_astray_by_each_token_gives_up(between: int, drafted: tuple[int, ...]):
+    """Bytes of 256 stand across two ones, too."""
+    assert look_up(packed([256, 7, *[1] * between, 256]), 1, 1) == drafted
 
 
 def test_drafts_that_are_wrong_get_short_and_rest_and_grow_when_they_are_right():

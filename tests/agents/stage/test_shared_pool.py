@@ -19,6 +19,7 @@ from agents.unit.core import UnitMemberShares
 from agents.unit.running_unit import RunningUnit
 from agents.weights.source import open_checkpoint
 from policies.shared_units.block_quotas import BlockDemand
+from templates_lib.values.speculation import Speculation
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.stage.instances import Gateway, Instance
@@ -116,13 +117,14 @@ def test_a_member_that_hangs_or_runs_out_of_memory_fails_its_own_requests_and_no
 def both(
     folder: Path, socket: Path, first: Path, second: Path, fault: tuple[str, Path] | None = None
 ) -> Iterator[list[Instance]]:
-    """Instances of both checkpoints; `fault`: of the second's engine, which is given up after a while."""
+    """Instances of both checkpoints, whose answers are drafted. `fault`: of the second's engine, which is given up
+    after a while."""
     with contextlib.ExitStack() as running:
         members = []
         for number, weights in enumerate((first, second)):
             own = folder / f"member-{number}"
             own.mkdir()
-            options = {"pool": (socket, number)}
+            options = {"pool": (socket, number), "speculation": Speculation(1, 4)}
             if number and fault is not None:
                 options |= {"fault": fault, "worker_options": ("--peer-timeout-s", "8")}
             members.append(running.enter_context(Instance(own, weights, (LAYERS,), ((1.0,),), **options)))
