@@ -77,6 +77,10 @@ def test_a_burst_gets_more_nodes_long_before_the_next_plan(home: Path) -> None:
     shown = run_medley(environment(home), "demand", "show", "makers").stdout
     assert "burst" in shown
     assert "shapes/picture has 1" in " ".join(shown.split())
+    newest = command(home, "plans", "list")[0]["id"]
+    explained = run_medley(environment(home), "explain", newest).stdout
+    assert "What it is planned for instead of the forecast" in explained
+    assert "set by burst: shapes/picture has 1" in " ".join(explained.split())
     assert up.end(signal.SIGINT) == 0
     assert "Traceback" not in up.said + (home / "up.log").read_text()
     wait_until(lambda: running_in(home) == {})
