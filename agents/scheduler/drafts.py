@@ -17,7 +17,7 @@ def with_drafts(
 
     A draft's tokens take places that members of the group leave free at their nodes: a step with drafts has no more
     rows than one of a full group, which plans reckon with, and a full group has none. They take KV blocks that nobody
-    holds, so that nobody is preempted for what may be wrong."""
+    holds, and leave one for each request that runs, so that nobody is preempted for what may be wrong."""
     places = [[min(node.batch_cap, MAX_RUNS) for node in stage] for stage in layout.stages]
     for entry in entries:
         for stage, node in enumerate(entry.nodes):

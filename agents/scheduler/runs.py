@@ -133,9 +133,10 @@ class Runs:
         return found
 
     def room(self, held: ActiveRun) -> int:
-        """Count the tokens that have room in the blocks that it holds, and those that nobody does."""
+        """Count the tokens that have room in the blocks that it holds, and those that nobody does while one is left for
+        each request that runs, which may need it for its next token."""
         free = min(book.free for _, _, book in self._books(held.nodes))
-        return (held.blocks - self.blocks(0) + free) * self._layout.block_tokens
+        return (held.blocks - self.blocks(0) + max(0, free - len(self))) * self._layout.block_tokens
 
     def publish(self, sequence: Sequence, held: ActiveRun, end: int) -> None:
         """Let others begin with the blocks that a step fills, which computes the tokens before `end`. It is about to be

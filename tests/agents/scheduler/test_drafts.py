@@ -142,15 +142,17 @@ def test_drafts_take_the_places_that_members_leave(members: int) -> None:
     assert sum(len(entry.draft) for entry in step.entries) == 4 - members
 
 
-def test_drafts_preempt_nobody():
-    at = drafting(layout((1.0,), blocks=5, chunk=64), choose=alternating)
+@pytest.mark.parametrize(("free", "drafted"), [(0, (1, 1)), (2, (1, 1)), (3, (4, 1))])
+def test_drafts_preempt_nobody_and_leave_a_block_for_each_request(free: int, drafted: tuple[int, int]) -> None:
+    """What they get beside lies in their own blocks."""
+    at = drafting(layout((1.0,), blocks=5 + free, chunk=64), choose=alternating)
     submit(at, asked(1, (1, 2) * 3, 15), asked(2, (2, 1) * 5, 3))  # two blocks, and three
     at.order()
     at.report(1)
     steps = steps_of(at)
     at.order()
     first, second = steps[0].entries
-    assert (len(first.draft), len(second.draft)) == (1, 1), "as far as their own blocks go"
+    assert (len(first.draft), len(second.draft)) == drafted
     at.run_dry()
     assert at.tokens == {1: continuation((1, 2) * 3, 15, choose=alternating), 2: [2, 1, 2]}
     assert is_empty(at)
