@@ -32,7 +32,7 @@ from agents.messages.to_gateway import (
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
-from agents.scheduler.flight import BadResultError, Flight, Pooled, Sampled
+from agents.scheduler.flight import BadResultError, Flight, Flights, Pooled, Sampled
 from agents.scheduler.gateway_message import GatewayMessage, finished
 from agents.scheduler.given import RowsTaken, unfit_rows
 from agents.scheduler.hand_offs import HandOffs, PeerMessage
@@ -60,7 +60,7 @@ class SchedulerCore:
         self._all: dict[Key, Sequence] = {}
         self._waiting: list[Sequence] = []
         """In order of their turns: as they came, where gateways say nothing else."""
-        self._flights: dict[int, Flight] = {}
+        self._flights = Flights()
         self._hand_offs = HandOffs()
         self._speculation: Speculation | None = None
         self._taken: RowsTaken | None = None
@@ -274,7 +274,7 @@ class SchedulerCore:
         # Again where somebody waits for KV blocks that have been ordered now.
         while ordered < 0 or (self._runs.some_await_blocks and len(orders) > ordered):
             ordered = len(orders)
-            busy = {flight.step.group for flight in self._flights.values()}
+            busy = self._flights.launched.keys()
             self._admit(busy)
             for group in range(self._layout.groups + self._layout.lanes):
                 entries = () if group in busy else self._entries(group)
@@ -287,23 +287,8 @@ class SchedulerCore:
         """Record what a node of the last stage made, by run. The group goes on once all of them have reported.
 
         Raises BadResultError."""
-        flight = self._flights.get(step)
-        if flight is None or node not in flight.awaited:
-            raise BadResultError(f"node {node} of the last stage reported step {step}, which is not asked of it")
-        own = [entry for entry in flight.step.entries if entry.nodes[-1] == node]
-        asked = {e.run: Pooled if e.gives_state else Sampled for e in own if e.gives_state or e.sampling is not None}
-        if asked != {run: type(result) for run, result in results.items()}:
-            raise BadResultError(f"node {node} of the last stage made {sorted(results)} and not {sorted(asked)}")
-        for entry in own:
-            result = results.get(entry.run)
-            if isinstance(result, Sampled) and not result.answers(entry):
-                raise BadResultError(f"node {node} sampled {result.tokens} for run {entry.run}, drafted {entry.draft}")
-        flight.awaited.remove(node)
-        flight.results.update(results)
-        if flight.awaited:
-            return ()
-        del self._flights[step]
-        return self._join(flight)
+        flight = self._flights.land(step, node, results)
+        return () if flight is None else self._join(flight)
 
     def _join(self, flight: Flight) -> tuple[GatewayMessage, ...]:
         """The whole group is through: its requests move on."""
@@ -398,8 +383,7 @@ class SchedulerCore:
         if held.awaited or held.awaited_rows or sequence.lacks_token:
             return False
         sequence.phase = SequencePhase.COMPUTED
-        launched = {flight.step.group: flight.step.number for flight in self._flights.values()}
-        self._runs.move_to_soonest(held, launched)
+        self._runs.move_to_soonest(held, self._flights.launched)
         self._hand_offs.taken(sequence)
         return True
 
@@ -442,7 +426,7 @@ class SchedulerCore:
     def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:
         self._steps += 1
         step = GroupStep(self._steps, group, entries)
-        self._flights[step.number] = Flight(step, {entry.nodes[-1] for entry in entries}, {})
+        self._flights.launch(step)
         if self.streams_kv:
             for sequence in self._runs.of({entry.run for entry in entries}):
                 begins = sequence.admission is not None and sequence.admission.is_new
