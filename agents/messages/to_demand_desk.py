@@ -113,8 +113,8 @@ class Recent(Struct, frozen=True, array_like=True, tag="recent"):
     """All of this gateway's process, each time; nobody keeps it, and what is lost is told again. What it counts is in
     `Offered` too, once its interval is over."""
 
-    seconds: Annotated[float, Meta(gt=0, le=60)]
-    """That `requests` and `work` came in."""
+    seconds: Annotated[float, Meta(ge=1, le=60)]
+    """That `requests` and `work` came in. Of less no rate can be told."""
     lines: Annotated[tuple[RecentLine, ...], Meta(max_length=MAX_LINES)]
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from tokenizers import AddedToken
 from torch.nn import functional
-from transformers import AutoTokenizer, InternVLConfig, InternVLForConditionalGeneration, PreTrainedTokenizerFast
+from transformers import InternVLConfig, InternVLForConditionalGeneration, PreTrainedTokenizerFast
 
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from bench.picture_reader.drawing import SIDE
+from control.gateway.gguf_tokenizer import load_gguf
 from templates_lib.models.weights_place import package_folder
 
 PATCH = 14
@@ -54,9 +55,10 @@ def language_file() -> Path:
 
 
 def tokenizer_of(gguf: Path) -> PreTrainedTokenizerFast:
-    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=load_gguf(gguf).tokenizer, eos_token=END, clean_up_tokenization_spaces=False
+    )
     tokenizer.add_special_tokens({"additional_special_tokens": [AddedToken(MARK, special=True)]})
-    tokenizer.eos_token, tokenizer.clean_up_tokenization_spaces = END, False
     tokenizer.chat_template = TEMPLATE
     return tokenizer
 

@@ -57,8 +57,9 @@ class BurstSection(SpecSection):
     headroom: Share = 0.2
     """By how much more than the highest rate of that time is planned for."""
     threshold: Annotated[Number, Field(gt=0, lt=1)] = 0.99
-    """Share of the last minute's answers that are to be in time, by the objectives of their request type; more
-    executors are planned for where fewer are, though all that are planned serve."""
+    """Share of the last minute's answers that are to be in time, by the objectives of their request type, where these
+    promise no less (`slo.percentile`); more executors are planned for where fewer are, though all that are planned
+    serve."""
 
     @property
     def value(self) -> ScalingSettings:

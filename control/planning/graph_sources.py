@@ -32,6 +32,7 @@ ALONE = "alone"
 """Kind of those that say how long requests take that wait for nothing."""
 PROMISED = "certificate"
 """Kind of those that say what is promised, as of text models (`control.explain.certificate`)."""
+_FP32_BYTES = 4.0
 
 
 def executor_source(recipe: ExecutorRecipe) -> ExecutorSource:
@@ -76,7 +77,11 @@ def _works(
     profiles: tuple[ComponentProfile, ...],
 ) -> tuple[AppWork, ...]:
     """Made once for all sources of a fleet, as their times take a while."""
-    costs = _costs(gpus, profiles, dict(need for app in apps for need in _needs(app)))
+    needs: dict[str, ExecutorNeed] = {}
+    for key, need in (each for app in apps for each in _needs(app)):
+        # Apps may have one network from files of several sizes: all are planned with the largest.
+        needs[key] = max(needs.get(key, need), need, key=lambda each: each.held_bytes(1.0, _FP32_BYTES))
+    costs = _costs(gpus, profiles, needs)
     return tuple(AppWork(app_of(each), nodes, costs) for each in apps)
 
 

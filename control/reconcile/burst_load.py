@@ -8,7 +8,7 @@ from control.demand.heard_load import HeardOf
 from policies.demand_history import DemandHistory
 from policies.metered_demand import DemandRule
 from policies.pools.app_pools import AppPools
-from policies.pools.lateness import Answers, Lateness, certain_count
+from policies.pools.lateness import Answers, Lateness, certain_count, may_help
 from policies.pools.scaling_settings import ScalingSettings
 
 
@@ -88,7 +88,7 @@ class Seen:
         not. `is_steady`: all of them serve, and have for as long as answers count."""
         # Of requests that are too few to say how many come, the next minute tells.
         is_late = is_steady and asked.requests_per_s > 0 and asked.answers.is_below(settings.threshold)
-        if is_late:
+        if is_late and may_help(*pools.asked_of_busiest(asked.units_per_s)):
             self._late.note(now.timestamp(), pools.with_one_more(asked.units_per_s))
             self._set_enough(asked, now)
         if self.enough <= pools.sustained:

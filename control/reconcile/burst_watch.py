@@ -12,6 +12,7 @@ comes.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
 
@@ -31,6 +32,7 @@ from policies.pools.app_pools import AppPools
 from policies.pools.lateness import ATTAINED_S
 from policies.pools.scaling import PoolScaler, PoolSize, Pulse
 from policies.pools.scaling_settings import ScalingSettings
+from templates_lib.apps.app_work import AppWork
 from templates_lib.values.instance import Instance
 from templates_lib.values.plan import Plan
 
@@ -68,19 +70,21 @@ class BurstWatch:
         span = timedelta(seconds=settings.calm_s + 2 * _STEP_S)
         recent = self._offered.histories(fleet.name, now, span, _STEP_S)
         working, instances, found = self._overrides.working(fleet.name, now), tuple(own), []
+        works = app_works(world.sources)
         for app, each in rules.items():
             known = working.get(app)
             if known is not None and known.made_by != BURST:
                 continue
-            pools = _pools(world, plan, app, each)
+            work = works[app]
+            own_settings, pools = _with_promise(settings, work), _pools(world, plan, work, each)
             asked = asked_of(each, recent, lately, pools)
             if asked is None:
                 continue
             seen = self._seen.setdefault((fleet.name, app), Seen())
-            seen.take(asked, now, settings)
+            seen.take(asked, now, own_settings)
             is_steady = _is_steady(plan, app, instances, now)
             why = _short(pools, asked, settings, now)
-            why = why or seen.late_with(pools, asked, now, settings, is_steady=is_steady)
+            why = why or seen.late_with(pools, asked, now, own_settings, is_steady=is_steady)
             if (said := self._planned_for(fleet, app, seen, why, known, now)) and why:
                 found.append(f"{app}: {why}; {said}")
         return tuple(found)
@@ -128,6 +132,14 @@ def _short(pools: AppPools, asked: Asked, settings: ScalingSettings, now: dateti
     return "; ".join(said)
 
 
+def _with_promise(settings: ScalingSettings, work: AppWork) -> ScalingSettings:
+    """A plan is made to have as many answers in time as it promises (`slo.percentile`): no more are missed. Answers
+    count together, whatever their type."""
+    promised = [each.objective.percentile / 100 for each in work.app.types if each.objective is not None]
+    least = min((share for share in promised if share > 0), default=1.0)
+    return replace(settings, threshold=min(settings.threshold, least))
+
+
 def _is_steady(plan: Plan, app: str, own: tuple[Instance, ...], now: datetime) -> bool:
     """Tell whether all that is planned of an app has served for as long as answers count."""
     since = steady_since(plan, app, own)
@@ -144,15 +156,15 @@ def _rules(fleet: Fleet) -> Mapping[str, list[DemandRule]]:
     return found
 
 
-def _pools(world: World, plan: Plan, app: str, rules: Iterable[DemandRule]) -> AppPools:
+def _pools(world: World, plan: Plan, work: AppWork, rules: Iterable[DemandRule]) -> AppPools:
     members: dict[str, list[float]] = {}
     for instance in plan.instances:
         for work_class, units_per_s in instance.units_per_s.items():
-            if work_class.startswith(f"{app}/") and units_per_s > 0:
+            if work_class.startswith(f"{work.app.name}/") and units_per_s > 0:
                 usable = world.fleet.settings.utilisation_cap * units_per_s
                 members.setdefault(work_class, []).extend([usable] * instance.count)
     units: dict[str, float] = {}
-    routes = app_works(world.sources)[app].routes()
+    routes = work.routes()
     for rule in rules:
         legs = chain.from_iterable(route.legs for route in routes if route.request_type == rule.request_type)
         for work_class, amount in {leg.work_class: leg.units_per_request for leg in legs}.items():

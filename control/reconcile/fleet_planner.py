@@ -153,7 +153,8 @@ class FleetPlanner:
         if held_to is not None and supposed is as_it_is:
             due = self._corrections.due(record.name, *held_to, own, now)
         factors = {name: each.factor for name, each in {**before, **due}.items() if each.is_any}
-        instead = self._overridden(record.name, now)
+        # An override may be of a model that the spec has no longer.
+        instead = tuple(why for why in self._overridden(record.name, now) if why.subject in world.fleet.app_demand)
 
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)

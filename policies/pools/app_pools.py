@@ -7,6 +7,8 @@ may be more, and answers longer, than those that were planned for.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from policies.pools.sizing import replicas
+
 
 @dataclass(frozen=True, slots=True)
 class AppPools:
@@ -27,11 +29,21 @@ class AppPools:
     def with_one_more(self, units_per_s: Mapping[str, float]) -> float:
         """Requests/s of the planned mix that ask the busiest pool for one more than it has, a mean one of its
         members; 0 without members."""
-        known = self._known
-        if not known:
+        if not self._known:
             return 0.0
-        busiest = max(known, key=lambda name: units_per_s.get(name, 0.0) / sum(self.members[name]))
+        busiest = self._busiest(units_per_s)
         return self._sustained(busiest) * (1 + 1 / len(self.members[busiest]))
+
+    def asked_of_busiest(self, units_per_s: Mapping[str, float]) -> tuple[int, int]:
+        """(members that the busiest pool has, members that this load asks it for); (0, 0) without members."""
+        if not self._known:
+            return 0, 0
+        busiest = self._busiest(units_per_s)
+        members = self.members[busiest]
+        return len(members), replicas(units_per_s.get(busiest, 0.0), sum(members) / len(members))
+
+    def _busiest(self, units_per_s: Mapping[str, float]) -> str:
+        return max(self._known, key=lambda name: units_per_s.get(name, 0.0) / sum(self.members[name]))
 
     @property
     def _known(self) -> list[str]:

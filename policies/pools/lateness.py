@@ -21,6 +21,16 @@ _Z = 3.0
 """Standard errors between a count and its bound: 1 in 740 by chance. A fleet is looked at several times a minute."""
 _MOST = 64
 """Loads that are remembered."""
+_SLOWER = 4
+"""Members that are slower than certified by more than this are broken: more of them are no remedy."""
+_SPARE = 2
+"""Members more than a load asks for that a small pool may have for its delays."""
+
+
+def may_help(members: float, asked: float) -> bool:
+    """Tell whether one more member may put an end to delays. `asked`: members that the load asks for. Delays whose
+    cause is another (a broken instance, a slow network) would have a pool grow for as long as they last."""
+    return members < max(_SLOWER * asked, asked + _SPARE)
 
 
 def certain_count(count: float) -> float:

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import inf
 
-from policies.pools.lateness import ATTAINED_S, Answers, Lateness
+from policies.pools.lateness import ATTAINED_S, Answers, Lateness, may_help
 from policies.pools.scaling_settings import ScalingSettings
 from policies.pools.sizing import replicas
 
@@ -83,7 +83,8 @@ class PoolScaler:
         if size.starting:
             self._changed_s = now_s
         is_steady = now_s - self._changed_s >= ATTAINED_S
-        if asked <= size.members and is_steady and pulse.answers.is_below(self.settings.threshold):
+        is_late = is_steady and pulse.answers.is_below(self.settings.threshold)
+        if is_late and asked <= size.members and may_help(size.members, asked):
             self._late.note(now_s, size.members + 1)
         late = int(self._late.enough(now_s))
         needed = max(asked, late)

@@ -104,8 +104,8 @@ def asked(picture: Drawn) -> Any:
 
 def test_a_spec_starts_what_reads_pictures_whoever_dies(home: Path) -> None:
     pictures = [drawn(seed) for seed in range(4)]
-    wanted = names(home / "reader", pictures)
     up = start(home)
+    wanted = names(home / "reader", pictures)
     url, key = up.until_ready()
     client = OpenAI(base_url=f"{url}/v1", api_key=key, timeout=PATIENCE_S)
 

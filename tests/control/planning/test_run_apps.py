@@ -15,12 +15,14 @@ from control.fleet_file.document import parse
 from control.fleet_file.problem import SpecError
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
+from control.planning.graph_sources import executor_source
+from control.planning.recipe import ExecutorRecipe
 from control.planning.recording import decode, encode
 from control.planning.templates import UnservableError, obtain, stored_template
 from control.reconcile.fleet_world import refuse_paths
 from control.reconcile.metered_demand import MeteredDemand
 from policies.routing import BY_ID, BY_LOAD, ROUTING_POLICIES
-from templates_lib.apps.graph_app import app_of
+from templates_lib.apps.graph_app import PublishedApp, app_of
 from templates_lib.graphs.catalogue import graph_facts
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.engine_set import engine_set
@@ -96,6 +98,21 @@ def test_a_voice_is_planned_on_nodes_that_have_the_memory_its_executor_asks_for(
     record(464)
     with pytest.raises(UnservableError, match="'voice' takes"):
         record(462)
+
+
+def test_apps_with_one_voice_from_files_of_two_sizes_are_planned_with_the_larger(tmp_path: Path) -> None:
+    sources = world_of(tmp_path, VOICE).sources.sources
+    recipe = next(each for each in sources if isinstance(each, ExecutorRecipe))
+    (app,) = recipe.apps
+    small, large = (replace(app, name=f"of-{mib}", file_bytes={"voice": float(mib << 20)}) for mib in (80, 300))
+
+    def held(*apps: PublishedApp) -> set[float]:
+        works = executor_source(replace(recipe, apps=apps)).works
+        kinds = ((work, work.app.graph.component("voice"), work.app.types[0]) for work in works)
+        return {w.costs.held_bytes(voice, recipe.nodes[0], kind.work["voice"]) for w, voice, kind in kinds}
+
+    assert held(small) != held(large)
+    assert held(small, large) == held(large, small) == held(large)
 
 
 def test_templates_say_the_engine_and_are_cut_over_no_more_devices_than_it_does(

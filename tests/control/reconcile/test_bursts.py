@@ -190,6 +190,30 @@ def test_an_app_that_is_late_gets_more_and_keeps_it_while_as_much_comes(database
     assert "late" in again, "what was too little is remembered"
 
 
+def test_an_app_that_has_much_more_than_its_load_asks_for_gets_no_more_for_delays(
+    database: Database, tmp_path: Path
+) -> None:
+    """Something else makes it late."""
+    ample = SPEC.replace("floor_requests_per_s: 0.05", "floor_requests_per_s: 5")
+    world, plan = planned(database, tmp_path, ample)
+    watch, own = BurstWatch(database), serving(plan, seen(0))
+    assert min(each.count for each in plan.instances) > 4
+    tell(database, world, START + MINUTE, 0.05)
+    say(watch, world, seen(1), 0, 200, 100)
+    assert watch.look(world, plan, seen(1), own) == ()
+
+
+def test_as_many_answers_in_time_as_are_promised_are_enough(database: Database, tmp_path: Path) -> None:
+    promised = SPEC.replace("tpot_ms: 500}", "tpot_ms: 500, percentile: 90}")
+    assert promised != SPEC
+    world, plan = planned(database, tmp_path)
+    watch, own = BurstWatch(database), serving(plan, seen(0))
+    tell(database, world, START + MINUTE, 0.05)
+    say(watch, world, seen(1), 0, 200, 184)
+    assert watch.look(world_of(tmp_path, promised), plan, seen(1), own) == ()
+    assert watch.look(world, plan, seen(1), own), "without a promise it is the policy's threshold"
+
+
 def test_no_less_is_planned_for_than_without_a_burst(database: Database, tmp_path: Path) -> None:
     """Where the plan is of before its spec asked for more."""
     world, plan = planned(database, tmp_path)
@@ -213,6 +237,8 @@ def test_the_loop_rents_for_a_burst_between_two_plans_and_says_why(database: Dat
     plane.until_settled()
     before = len(place.types())
     start = place.now.replace(second=0, microsecond=0)
+    gone = Override("gone", 3.0, "cli:ada", "a model that the spec has no longer", start, start + 60 * MINUTE)
+    PostgresDemandOverrides(database).set("chat", gone)
     tell(database, world, start, 5.0)
     place.pass_time((start + MINUTE + SETTLED - place.now).total_seconds())
     plane.run(15)

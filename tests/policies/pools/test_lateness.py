@@ -70,7 +70,7 @@ def test_no_load_gets_less_than_was_too_little_for_a_smaller_one(
 
 
 members = st.lists(st.floats(0.1, 100), min_size=1, max_size=6)
-of_pool = st.tuples(members, st.floats(0.01, 50), st.floats(0, 1000))
+of_pool = st.tuples(members, st.floats(0.01, 50), st.just(0.0) | st.floats(1e-9, 1000))
 pools = st.dictionaries(st.sampled_from("abcd"), of_pool, min_size=1)
 
 

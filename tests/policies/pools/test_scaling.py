@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.pools.lateness import ATTAINED_S, Answers
+from policies.pools.lateness import ATTAINED_S, FORGOTTEN_S, Answers
 from policies.pools.scaling import PoolScaler, PoolSize, Pulse, Scaling
 from policies.pools.scaling_settings import ScalingSettings
 from policies.pools.sizing import ImageHistory, replicas, start_sizes
@@ -101,13 +101,23 @@ def test_a_burst_is_served_at_once_and_given_back_within_five_minutes() -> None:
 
 def test_answers_that_are_late_ask_for_one_more_once_all_there_is_has_served_for_as_long() -> None:
     pool, late = Pool(3, 0), Answers(1000, 960)
-    assert pool.pulse(100, answers=Answers(1000, 995)).rent == 0
-    assert pool.pulse(100, answers=late).rent == 1
-    assert pool.pulse(100, answers=late, starting=1).rent == 0
+    assert pool.pulse(200, answers=Answers(1000, 995)).rent == 0
+    assert pool.pulse(200, answers=late).rent == 1
+    assert pool.pulse(200, answers=late, starting=1).rent == 0
     for _ in range(int(ATTAINED_S / PULSE_S) - 1):
-        assert pool.pulse(100, answers=late).rent == 0, "these may be of before"
-    assert pool.pulse(100, answers=late).rent == 1
-    assert pool.pulse(100).rent == 0
+        assert pool.pulse(200, answers=late).rent == 0, "these may be of before"
+    assert pool.pulse(200, answers=late).rent == 1
+    assert pool.pulse(200).rent == 0
+
+
+@pytest.mark.parametrize(("load", "most"), [(1, 4), (100, 4), (300, 12)])
+def test_delays_that_more_members_do_not_end_do_not_have_a_pool_grow_for_ever(load: float, most: int) -> None:
+    pool = Pool(1, 0)
+    for _ in range(int(0.9 * FORGOTTEN_S / PULSE_S)):
+        pool.pulse(load, answers=Answers(1000, 900))
+    assert pool.members == most
+    late = Pool(most + 1, 0)
+    assert late.pulse(load, answers=Answers(1000, 900)) == Scaling(), "it has more than would help"
 
 
 @pytest.mark.parametrize("seed", range(5))
