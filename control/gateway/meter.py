@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _LEARNING = 0.02
 """Weight of one answer in the mean length of a model's answers."""
 
+_MOST_KEYS_KEPT = 500_000
+"""Keys counted apart over all intervals, about 100 MB: a day without a control plane has 1440 of these."""
 _NOTHING: Mapping[Unit, float] = {}
 Kind = tuple[str, str, str]
 """Fleet, app, project."""
@@ -112,6 +114,8 @@ class Meter:
         self._most = most_intervals
         self._clock = clock
         self._intervals: dict[int, _Interval] = {}
+        self._keys = 0
+        """Over all intervals."""
         self._began_s = clock()
         self._now: _Interval | None = None
         self._served: Mapping[tuple[str, str], tuple[MeteredClass, ...]] = {}
@@ -161,7 +165,7 @@ class Meter:
             self._recent.asked(kind[:2], prompt_tokens, output_tokens, (made, brought))
         interval.open += 1
         interval.is_changed = True
-        served = _served_of(interval, counts, key) if own == kind else (counts.served,)
+        served = self._served_of(interval, counts, key) if own == kind else (counts.served,)
         amounts = prompt_tokens, output_tokens
         return Offer(*kind[:2], *amounts, is_new, has_answer, made, brought, interval, counts, served)
 
@@ -251,7 +255,7 @@ class Meter:
         """What is safe and cannot change."""
         is_safe = not interval.open and not interval.is_changed and interval.stored >= interval.revision
         if is_safe and interval is not self._now:
-            self._intervals.pop(interval.started_s, None)
+            self._remove(interval.started_s)
 
     def _roll(self) -> _Interval:
         """The interval of now."""
@@ -266,10 +270,22 @@ class Meter:
         self._intervals[started_s] = self._now
         while len(self._intervals) > self._most:
             oldest = next(iter(self._intervals))
-            del self._intervals[oldest]
+            self._remove(oldest)
             self.dropped += 1
             _log.error("load of the interval at %d is not known to the control plane and is given up", oldest)
         return self._now
+
+    def _remove(self, started_s: int) -> None:
+        removed = self._intervals.pop(started_s, None)
+        self._keys -= 0 if removed is None else removed.keys
+
+    def _served_of(self, interval: _Interval, counts: _Counts, key: str) -> tuple[_Served, ...]:
+        own = counts.keys.get(key)
+        if own is None and key and interval.keys < MAX_KEYS and self._keys < _MOST_KEYS_KEPT:
+            interval.keys += 1
+            self._keys += 1
+            own = counts.keys[key] = _Served()
+        return (counts.served,) if own is None else (counts.served, own)
 
     def _note_nobody(self, interval: _Interval) -> None:
         there = {(fleet, app) for fleet, app, _ in interval.counts}
@@ -307,14 +323,6 @@ class Meter:
         if interval is not self._now:
             return interval.seconds
         return max(1, interval.seconds - round(interval.started_s + self._seconds - self._clock()))
-
-
-def _served_of(interval: _Interval, counts: _Counts, key: str) -> tuple[_Served, ...]:
-    own = counts.keys.get(key)
-    if own is None and key and interval.keys < MAX_KEYS:
-        interval.keys += 1
-        own = counts.keys[key] = _Served()
-    return (counts.served,) if own is None else (counts.served, own)
 
 
 def _add(to: dict[Unit, float], more: Mapping[Unit, float], times: float = 1.0) -> None:

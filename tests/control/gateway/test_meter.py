@@ -137,6 +137,33 @@ def test_keys_beyond_the_most_are_counted_with_their_project(clock: Clock, monke
     assert line(report).served_requests == 5
 
 
+def test_keys_of_all_intervals_that_are_not_stored_are_bounded_too(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(meter_module, "_MOST_KEYS_KEPT", 3)
+    meter = Meter("life", 60, 2, clock)
+    meter.serve({("fleet", "m"): text_classes("m")})
+
+    def used(*keys: str) -> None:
+        for key in keys:
+            meter.settle(meter.offer(KIND, 10, 1.0, key=key), 1, is_whole=True, is_length_known=True)
+
+    def told() -> dict[int, list[str]]:
+        return {each.started_s: [served.key for served in line(each).keys] for each in meter.due(10)}
+
+    used("a", "b")
+    clock.now_s = 660.0
+    used("c", "d")
+    clock.now_s = 720.0  # of three intervals only two are kept
+    used("e", "f")
+    clock.now_s = 780.0
+    used("g")
+    reports = told()
+    assert reports == {720: ["e", "f"]}
+    meter.stored(720, 1)
+    used("h", "i", "j")
+    clock.now_s = 840.0
+    assert told() == {780: ["g", "h", "i"]}
+
+
 def test_pictures_count_by_their_rows_and_not_by_their_requests(clock: Clock):
     see, write = RoutedLeg("m/see", Unit.IMAGE_TOKEN, 576.0), RoutedLeg("m/write", Unit.OUTPUT_TOKEN, 1.0)
     route = RoutedRoute("chain", (see, write), (Edge(0, 1, 0.0),))
