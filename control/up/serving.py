@@ -28,15 +28,22 @@ class Greeting:
     """Prints the greeting once. Create it on a running loop."""
 
     def __init__(
-        self, steps: Steps, url: str, key: Secret, models: Collection[str], instances: int, asks: Sequence[str]
+        self,
+        steps: Steps,
+        url: str,
+        key: Secret,
+        models: Collection[str],
+        instances: int,
+        nodes: int,
+        asks: Sequence[str],
     ) -> None:
-        """`url`: of the gateway; `instances`: how many have to be ready; `asks`: first requests, as
-        `control.up.first_requests` has them."""
+        """`url`: of the gateway; `instances`: how many have to be ready; `nodes`: those of all of them; `asks`: first
+        requests, as `control.up.first_requests` has them."""
         self._steps = steps
         self._url = url
         self._key = key
         self._models = set(models)
-        self._instances, self._asks = instances, tuple(asks)
+        self._instances, self._nodes, self._asks = instances, nodes, tuple(asks)
         self._ready: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -59,7 +66,8 @@ class Greeting:
         say(f"\nready after {self._steps.elapsed_s:.0f} s: {url}/v1 (OpenAI-compatible), key {key}\n")
         for ask in self._asks:
             say(f"curl -N {url}/v1{ask.replace(KEY, key)}\n")
-        say("It is slow on purpose: several nodes serve it, each with a hard share of this machine's processors.")
+        nodes = "one node serves it" if self._nodes == 1 else f"{self._nodes} nodes serve it, each"
+        say(f"It is slow on purpose: {nodes} with a hard share of this machine's processors.")
         say("Ctrl-C ends it, and leaves nothing behind. In another terminal: medley status, medley instances")
         say("For the console: medley token create you --role operator")
 
@@ -113,8 +121,11 @@ class Serving:
         text = sorted(served.name for served in solved.world.recipe.served)
         apps = {app.name: served_types(app_of(app)) for app in solved.world.fleet.graph_apps}
         parts = [model for types in apps.values() for model in types.values()]
-        missing = sum(planned.count for planned in solved.plan.instances)
-        self._greeting = Greeting(steps, gateway.url, key, [*text, *parts], missing, first_requests(text, apps))
+        planned = solved.plan.instances
+        missing = sum(each.count for each in planned)
+        nodes = sum(each.count * sum(each.nodes.values()) for each in planned)
+        asks = first_requests(text, apps)
+        self._greeting = Greeting(steps, gateway.url, key, [*text, *parts], missing, nodes, asks)
 
     def on_transition(self, step: PastTransition) -> None:
         """Print a step of an instance's life. May be called from any thread."""

@@ -36,7 +36,7 @@ def test_it_waits_for_all_instances_and_for_the_gateway_to_find_them() -> None:
     gateway = _Gateway()
 
     async def scenario(url: str) -> None:
-        greeting = Greeting(Steps(said.append), url, KEY, ["m"], 2, first_requests(["m"], {}))
+        greeting = Greeting(Steps(said.append), url, KEY, ["m"], 2, 3, first_requests(["m"], {}))
         greeting.ready("i1")
         greeting.gone("i1")
         greeting.ready("i2")
