@@ -66,11 +66,11 @@ def show(
     """Show a workflow: what it takes and gives, its limits, and what its runs call, by those that are done."""
     from control.db.runs import PostgresRuns
     from control.db.workflows import PostgresWorkflows
-    from control.runs.learned import MOST_RUNS, learned
+    from control.runs.learned import MOST_CALLS, MOST_RUNS, learned
 
     with acting(database_url) as act:
         found = PostgresWorkflows(act.database).load(project, name)
-        known = learned(PostgresRuns(act.database).made(project, name, MOST_RUNS))
+        known = learned(PostgresRuns(act.database).made(project, name, MOST_RUNS, MOST_CALLS))
     document = _document(found)
     if emitted(document | {"learned": known}, output):
         return

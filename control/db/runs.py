@@ -116,12 +116,18 @@ class PostgresRuns:
             raise NotStoredError(f"run {run_id} has no result of a call {path}: was the run deleted, or resumed?")
         return bytes(row.value) if row.blob is None else RunJournal(self.database).blob(run_id, row.blob)
 
-    def made(self, project: str, workflow: str, most: int) -> list[list[FlowCall]]:
-        """Return the calls of runs that are done, those that ended last, each in the order in which it made them."""
+    def made(self, project: str, workflow: str, most: int, most_calls: int) -> list[list[FlowCall]]:
+        """Return the calls of models and services of runs that are done, those that ended last, each in the order in
+        which it made them. `most`: runs; `most_calls`: of each, its first."""
         run, call = workflow_run.c, workflow_call.c
         done = select(run.id).where(run.project == project, run.workflow == workflow, run.state == RunState.DONE)
         newest = done.order_by(run.ended_at.desc()).limit(most)
-        rows = self.database.read(select(call.run_id, call.made_at, call.call).where(call.run_id.in_(newest)))
+        # Where a run made more at the same time, those that come first by length and letters of their paths.
+        order = (call.made_at, func.length(call.path), call.path)
+        place = func.row_number().over(partition_by=call.run_id, order_by=order).label("place")
+        work = call.run_id.in_(newest), call.kind.in_((CallKind.MODEL, CallKind.SERVICE))
+        placed = select(call.run_id, call.made_at, call.call, place).where(*work).subquery()
+        rows = self.database.read(select(placed).where(placed.c.place <= most_calls))
         found: dict[str, list[tuple[datetime, tuple[int, ...], FlowCall]]] = {}
         for row in rows:
             made = msgspec.msgpack.decode(row.call, type=FlowCall)

@@ -19,11 +19,12 @@ _MOST_LOOKED_AT = 128
 MOST_READ = 50
 """Runs of a workflow that are read from the journal when nothing is known of it."""
 _MOST_NAME = 100
-"""Letters of a model's name, which code may make as long as it likes."""
+"""Letters of a name of what is called, which code may make as long as it likes, and catch what comes of it."""
 
 _log = logging.getLogger(__name__)
-Made = Callable[[str, str, int], list[list[FlowCall]]]
-"""Project, workflow and a number → the calls of so many of its runs that are done, those that ended last."""
+Made = Callable[[str, str, int, int], list[list[FlowCall]]]
+"""Project, workflow and two numbers → the first calls of models and services, so many of each, of so many of its runs
+that are done, those that ended last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def name_of(call: FlowCall) -> str | None:
     """Return the name by which a call is learned and predicted; None: it is not. No service has a blank in its name."""
     if call.kind is CallKind.MODEL:
         return f"model {call.target[:_MOST_NAME]}"
-    return call.target if call.kind is CallKind.SERVICE else None
+    return call.target[:_MOST_NAME] if call.kind is CallKind.SERVICE else None
 
 
 class CallPlaces:
@@ -101,7 +102,7 @@ class CallPlaces:
         if self._dispatch is None or self._knows(who):
             return
         try:
-            runs = self._made(who.project, who.workflow, MOST_READ)
+            runs = self._made(who.project, who.workflow, MOST_READ, MOST_CALLS)
         except DatabaseError as error:
             _log.warning("what runs of %s call is not known: %s", who.workflow, error)
             return

@@ -9,6 +9,8 @@ from policies.workflows.expected_visits import expected_visits
 
 MOST_RUNS = 500
 """Runs that it goes by, those that ended last."""
+MOST_CALLS = 1000
+"""Of each of them, its first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from control.db.errors import DatabaseUnavailableError
-from control.orchestrator.call_places import MOST_READ, MOST_TOGETHER, CallPlaces, PlannedRun
+from control.orchestrator.call_places import MOST_READ, MOST_TOGETHER, CallPlaces, PlannedRun, name_of
 from control.orchestrator.inspected import inspected
 from control.orchestrator.measured_times import UNMEASURED_BATCH_S, MeasuredService
 from control.orchestrator.service_queue import Queued
@@ -21,6 +21,7 @@ from control.orchestrator.service_workers import AppWorkers
 from control.runs.record import AppVersion
 from medley_sdk.flows.messages import CallKind, FlowCall
 from policies.workflows.call_dispatch import CallDispatch
+from policies.workflows.call_table import MOST_CALLS
 from policies.workflows.dispatches import Greedy, InTurn, Speculative
 from policies.workflows.learned_runs import LearnedRuns
 from tests.control.orchestrator.apps import source
@@ -124,7 +125,7 @@ def ahead(app: AppWorkers) -> set[str]:
     return loaded & set(NAMES)
 
 
-def no_journal(project: str, workflow: str, most: int) -> list[list[FlowCall]]:
+def no_journal(project: str, workflow: str, most: int, most_calls: int) -> list[list[FlowCall]]:
     return []
 
 
@@ -168,16 +169,16 @@ def test_every_call_has_one_place_that_computes_its_service_however_often_it_is_
 
 def test_what_was_predicted_wrongly_is_given_up_and_what_follows_now_is_loaded(app: AppWorkers, tmp_path: Path) -> None:
     journal = [[call(1, "A"), call(2, "m", kind=CallKind.MODEL), call(3, "B")], [call(1, "D"), call(2, "N")]]
-    asked: list[tuple[str, str, int]] = []
+    asked: list[tuple[str, str, int, int]] = []
 
-    def made(project: str, workflow: str, most: int) -> list[list[FlowCall]]:
-        asked.append((project, workflow, most))
+    def made(project: str, workflow: str, most: int, most_calls: int) -> list[list[FlowCall]]:
+        asked.append((project, workflow, most, most_calls))
         return journal
 
     places, who = CallPlaces(Speculative(random.Random(3), LearnedRuns()), made), PlannedRun("r", "p", "w", app)
     places.read(who)
     places.read(who)
-    assert asked == [("p", "w", MOST_READ)]
+    assert asked == [("p", "w", MOST_READ, MOST_CALLS)]
     places.planned(who, ["A"], [call(1, "A")], [])
     assert ahead(app) == {"A", "B"}, "behind a model's call, which has no place"
     found = places.planned(who, ["A", "D"], [call(2, "D")], [])
@@ -187,6 +188,11 @@ def test_what_was_predicted_wrongly_is_given_up_and_what_follows_now_is_loaded(a
     (tmp_path / "open").touch()
     until(lambda: asked_d and all(asked_a) and (tmp_path / "N").exists())
     assert not (tmp_path / "B").exists()
+
+
+@pytest.mark.parametrize("kind", [CallKind.MODEL, CallKind.SERVICE])
+def test_what_a_run_calls_is_known_by_a_short_name_whatever_its_code_makes_up(kind: CallKind) -> None:
+    assert len(name_of(call(1, "x" * (1 << 20), kind=kind)) or "") < 200
 
 
 def test_without_a_database_nothing_is_known_and_calls_have_places_all_the_same(app: AppWorkers) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from control.actions.workflows import send_signal
 from control.db.database import Database
+from control.db.runs import PostgresRuns
 from control.orchestrator.call_places import MOST_TOGETHER
+from control.runs.record import path_order
 from policies.workflows.call_dispatch import DispatchName
 from policies.workflows.dispatches import DISPATCHES
 from tests.control.orchestrator.apps import GOOD
@@ -137,3 +139,8 @@ def test_runs_of_every_shape_end_right_where_they_are_placed_by_prediction(datab
             assert world.answer(notes) == 10
             assert sorted(line.split()[0] for line in ledger.read_text().splitlines()) == list("abcd")
             assert world.answer(reach)[2]["network"] == "reached"
+    made = PostgresRuns(database).made
+    for calls in made("p", "fanned", 2, 1000):
+        assert [call.path for call in calls] == sorted((call.path for call in calls), key=path_order)
+    ((*first,),) = made("p", "fanned", 1, 12)
+    assert first == made("p", "fanned", 1, 1000)[0][:12]
