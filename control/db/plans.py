@@ -1,5 +1,6 @@
 """Plans in PostgreSQL, each with the snapshot it was solved on: together they can be explained and made again."""
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -79,20 +80,21 @@ class PostgresPlans:
         return self._load(plan_table, plan_id, Plan)
 
     def planned(self, instances: Collection[str]) -> dict[str, PlannedInstance]:
-        """Instance → what the plan that asked for it says of all that are like it; of those of `instances` whose plan
-        is kept."""
+        """Instance → what the plan that asked for it says of all that are like it, of the same zone and market if it
+        says so of these; of those of `instances` whose plan is kept."""
         t, p = instance_table.c, plan_table.c
+        found: dict[str, PlannedInstance] = {}
+        asked_by = defaultdict[str, list[Any]](list)
         with self.database.transaction() as connection:
-            query = select(t.id, t.plan_id, t.template_id).where(t.id.in_(instances))
-            rows = connection.execute(query).all() if instances else []
-            kept = connection.execute(select(p.id, p.body).where(p.id.in_({row.plan_id for row in rows}))).all()
-        plans = {row.id: msgspec.json.decode(row.body, type=Plan) for row in kept}
-        found = {}
-        for row in rows:
-            of = plans[row.plan_id].instances if row.plan_id in plans else ()
-            like = next((each for each in of if each.template_id == row.template_id), None)
-            if like is not None:
-                found[row.id] = like
+            query = select(t.id, t.plan_id, t.template_id, t.zone, t.market).where(t.id.in_(instances))
+            for row in connection.execute(query) if instances else ():
+                asked_by[row.plan_id].append(row)
+            # One after the other: a month has thousands, and each may be large.
+            kept = select(p.id, p.body).where(p.id.in_(asked_by)).execution_options(yield_per=1)
+            for plan_id, body in connection.execute(kept):
+                plan = msgspec.json.decode(body, type=Plan)
+                alike = {row.id: _alike(plan, row) for row in asked_by[plan_id]}
+                found |= {name: planned for name, planned in alike.items() if planned is not None}
         return found
 
     def snapshot(self, version: str) -> Snapshot:
@@ -105,6 +107,11 @@ class PostgresPlans:
             if body is None:
                 raise not_stored(table.name, name, connection.execute(select(key)).scalars().all())
         return msgspec.json.decode(body, type=kind)
+
+
+def _alike(plan: Plan, row: Row[Any]) -> PlannedInstance | None:
+    alike = (each for each in plan.instances if each.template_id == row.template_id)
+    return min(alike, key=lambda each: (each.zone, each.market) != (row.zone, row.market), default=None)
 
 
 def _kept(row: Row[Any]) -> KeptPlan:

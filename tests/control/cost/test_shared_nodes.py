@@ -80,7 +80,9 @@ def test_members_of_a_unit_pay_what_the_plan_says_that_asked_for_it(database: Da
     template = unit_template(executor("a"), executor("b"))
     paid = {"a": 1.0, "b": 3.0}
     planned = replace(PLAN.instances[0], template_id=template.id, usd_per_hour=4.0, usd_per_hour_by_member=paid)
-    PostgresPlans(database).save("f", replace(PLAN, instances=(*PLAN.instances, planned)), SNAPSHOT)
+    planned = replace(planned, zone="aws/x", market=Market.SPOT)
+    elsewhere = replace(planned, zone="aws/y", usd_per_hour_by_member={"a": 4.0, "b": 0.0})
+    PostgresPlans(database).save("f", replace(PLAN, instances=(*PLAN.instances, elsewhere, planned)), SNAPSHOT)
     began = rented(database, template, PLAN.id)
     report = cost_report(PostgresLedger(database), Period(began, NOW), By.MODEL, NOW)
     assert {line.name: line.usd for line in report.lines} == {"a": 2, "b": 6}
