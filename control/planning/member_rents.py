@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.allocator.market import read_supply
-from policies.shared_units.rent_split import in_dollars, split_rent
+from policies.shared_units.member_rents import in_dollars, split_rent
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan, PlannedInstance
 from templates_lib.values.snapshot import Snapshot

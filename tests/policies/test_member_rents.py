@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.shared_units.rent_split import in_dollars, split_rent
+from policies.shared_units.member_rents import in_dollars, split_rent
 
 shares, usd = st.floats(0, 1), st.floats(0, 1e4)
 members = st.lists(st.tuples(st.tuples(shares, shares), usd), min_size=1, max_size=8)
