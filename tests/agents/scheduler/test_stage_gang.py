@@ -102,18 +102,21 @@ def test_whoever_is_there_hears_why_the_instance_ends_loaded_or_not_and_so_does_
         asyncio.run(scenario(opened))
 
 
-@pytest.mark.parametrize("streams", [(True, True, True), (True, False, True)])
-def test_kv_cache_streams_where_no_worker_is_of_the_release_before(streams: tuple[bool, ...]) -> None:
+@pytest.mark.parametrize("able", [(True, True, True), (True, False, True)])
+def test_kv_cache_streams_and_drafts_are_verified_where_all_workers_can(able: tuple[bool, ...]) -> None:
+    """One of the release before says nothing of either."""
+
     async def scenario(opened: ExitStack) -> None:
         made = Made(opened)
         heard = []
-        for pair, loaded, streams_kv in zip(made.keys, GOOD.values(), streams, strict=True):
+        assert not made.gang.verifies_drafts, "nobody has loaded"
+        for pair, loaded, is_able in zip(made.keys, GOOD.values(), able, strict=True):
             dialer, seen = await made.dial(pair)
-            dialer.send(replace(loaded, streams_kv=streams_kv))
+            dialer.send(replace(loaded, streams_kv=True, verifies_drafts=True) if is_able else loaded)
             heard.append(seen)
         for seen in heard:
             await seen.until(lambda seen=seen: seen.messages)
-        assert made.gang.streams_kv is all(streams)
+        assert made.gang.streams_kv is made.gang.verifies_drafts is all(able)
 
     with ExitStack() as opened:
         asyncio.run(scenario(opened))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.messages.to_gateway import Finished
-from agents.messages.to_scheduler import Cancel
+from agents.messages.to_gateway import Finished, Stats
+from agents.messages.to_scheduler import AskStats, Cancel
 from bench.text_tables import DECODE, PREFILL
+from templates_lib.values.speculation import Speculation
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.hand_off.fleet import QUICK, Fleet
@@ -20,13 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
 
 @pytest.fixture(scope="module")
 def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Prefill on vLLM alone; decode on three stages, the middle one half ours and half vLLM's."""
+    """Prefill on vLLM alone; decode on three stages, the middle one half ours and half vLLM's, which verifies no
+    drafts, though they are asked for."""
     made = Fleet(tmp_path_factory.mktemp("fleet"), checkpoint)
     with ExitStack() as opened:
         opened.callback(made.stop)
         made.add("p1", PREFILL, ((6,), ((1.0,),)), engines={"0.0": "vllm-stage"})
         cut = ((2, 3, 1), ((1.0,), (0.6, 0.4), (1.0,)))
-        made.add("d1", DECODE, cut, engines={"1.1": "vllm-stage"})
+        made.add("d1", DECODE, cut, engines={"1.1": "vllm-stage"}, speculation=Speculation(1, 4))
         made.publish()
         made.start_gateway(*QUICK)
         yield made
@@ -55,6 +57,9 @@ def test_one_pipeline_of_both_engines_answers_as_one_engine(fleet: Fleet, whole:
         assert all(isinstance(end, Finished) for end in gateway.ends().values())
         for n, tokens in answers.items():
             assert gateway.tokens(n) == tokens, f"request {n}"
+        gateway.send(AskStats())
+        await gateway.until(lambda: gateway.of(Stats))
+        assert gateway.of(Stats)[-1].done.draft_tokens == 0
 
     instance: Instance = fleet.instances["d1"]
     play(instance, scenario)
