@@ -8,31 +8,22 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from agents.end_with_parent import end_with_parent
-from agents.engines.torch_engine.decoder_config import decoder_config
-from agents.engines.torch_engine.decoder_part import decoder_part
 from agents.kv_pool.block_layout import block_bytes
 from agents.kv_pool.block_ledger import BlockLedger
 from agents.kv_pool.member_shape import MemberShape
 from agents.kv_pool.owner import PoolOwner
-from agents.messages.to_node import Pool, PoolMember
+from agents.kv_pool.stored_shapes import stored_shapes
+from agents.messages.to_node import Pool
 from agents.tracing.json_lines import log_json_lines
 from agents.unit.core import UnitMemberShares
 from agents.unit.running_unit import RunningUnit
-from agents.weights.errors import WeightsError
-from agents.weights.source import open_checkpoint
 from policies.shared_units.block_quotas import BlockDemand
-from templates_lib.models.config_fields import UnsupportedModelError
-from templates_lib.models.hub_weights import find_checkpoint, is_on_hub
-from templates_lib.models.weights_place import NoWeightsError, weights_path
 
-_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Of a number of the KV cache, by data type."""
-_EXPECTED = (NoWeightsError, WeightsError, UnsupportedModelError, msgspec.MsgspecError, OSError, ValueError)
+_EXPECTED = (msgspec.MsgspecError, OSError, ValueError)
 
 
 def _arguments() -> argparse.Namespace:
@@ -43,24 +34,9 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _shape(number: int, member: PoolMember) -> MemberShape:
-    """Raises what cannot be read or shared (`_EXPECTED`)."""
-    config = decoder_config(_config(member.weights))
-    if member.dtype not in _BYTES:
-        raise ValueError(f"member {number} has a KV cache in {member.dtype}; a pool holds {', '.join(_BYTES)}")
-    row = config.head_dim * _BYTES[member.dtype]
-    return MemberShape(f"member {number} ({member.weights})", row, 2 * config.kv_heads * config.layers)
-
-
-def _config(weights: str) -> dict[str, Any]:
-    if is_on_hub(weights):
-        return dict(json.loads(find_checkpoint(weights).config.read_bytes()))
-    return decoder_part(open_checkpoint(weights_path(weights))).config
-
-
 def _owner(pool: Pool, socket: Path) -> PoolOwner:
     """Raises what cannot be read or shared (`_EXPECTED`)."""
-    shapes = [_shape(number, member) for number, member in enumerate(pool.members)]
+    shapes = stored_shapes(pool.members)
     size = block_bytes({shape.name: shape.row_bytes for shape in shapes})
     blocks, members = pool.bytes // size, []
     for shape, member, least in zip(shapes, pool.members, _least(pool, shapes, size), strict=True):
