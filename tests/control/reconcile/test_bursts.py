@@ -12,11 +12,12 @@ from control.db.database import Database
 from control.db.demand import SETTLED, PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
 from control.db.plans import PostgresPlans
+from control.demand.heard_load import SILENT, HeardLoad
 from control.planning.graph_sources import app_works
 from control.planning.world import World
 from control.reconcile.burst_watch import BURST, BurstWatch
 from policies.metered_demand import OVERRIDDEN
-from policies.pools.lateness import ATTAINED_S
+from policies.pools.lateness import ATTAINED_S, Answers
 from templates_lib.values.instance import Instance
 from templates_lib.values.plan import Plan
 from templates_lib.values.work import DEFAULT_TYPE, Unit
@@ -159,6 +160,34 @@ def test_ten_seconds_show_a_burst_and_a_few_requests_none(database: Database, tm
     now += 5 * MINUTE
     assert watch.look(world, plan, now) == ()
     assert overrides.working("chat", now) == {}, "gateways say nothing any more"
+
+
+def test_gateways_that_are_silent_for_a_minute_end_no_burst_and_begin_none(database: Database, tmp_path: Path) -> None:
+    world, plan = planned(database, tmp_path)
+    watch, overrides = BurstWatch(database), PostgresDemandOverrides(database)
+    own, now = serving(plan, seen(0) - MINUTE), seen(0)
+    say(watch, world, now, 60, 200, 100)
+    assert watch.look(world, plan, now, own)
+    held = overrides.working("chat", now)["notes"].requests_per_s
+    for _ in range(6):
+        now += LOOK
+        assert watch.look(world, plan, now, own) == ()
+        assert overrides.working("chat", now)["notes"].requests_per_s == held
+    say(watch, world, now + LOOK, 60, 200, 200)
+    assert watch.look(world, plan, now + LOOK, own) == (), "it is the same burst"
+    assert overrides.working("chat", now + LOOK)["notes"].requests_per_s == held
+
+
+def test_a_report_counts_while_its_gateway_speaks_and_hides_nobody_elses_delays() -> None:
+    heard, now = HeardLoad(), START
+    for name, at, judged, in_time in ((b"one", now, 100, 90), (b"other", now + LOOK, 10, 10_000)):
+        heard.hear(name, Recent(10.0, (RecentLine("chat", SERVED, 30, (), judged, in_time),)), at)
+    assert heard.of("chat", now + LOOK)[SERVED].answers == Answers(110, 100)
+    assert heard.of("chat", now + LOOK)[SERVED].requests_per_s == 6
+    assert heard.of("chat", now + SILENT)[SERVED].requests == 30
+    assert heard.of("others", now) == {}
+    heard.forget(b"other")
+    assert heard.of("chat", now + SILENT) == {}
 
 
 def test_an_app_that_is_late_gets_more_and_keeps_it_while_as_much_comes(database: Database, tmp_path: Path) -> None:
