@@ -20,6 +20,7 @@ from agents.messages.to_gateway import Stats, ToGateway
 from agents.messages.to_scheduler import AskStats, Sampling
 from bench.text_tables import DECODE, PREFILL, member, text_model
 from control.gateway.published import Published, PublishedModel, write_published
+from templates_lib.values.speculation import Speculation
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.tiny_models import VOCABULARY
 from tests.agents.stage.instances import Instance
@@ -203,11 +204,11 @@ def id_tokenizer(folder: Path) -> None:
 
 @contextmanager
 def fleet_of(folder: Path, checkpoint: Path, instances: dict[str, tuple[str, Cut]], *gateway: str) -> Iterator[Fleet]:
-    """Name → leg and cut; ready."""
+    """Name → leg and cut; ready. Answers are drafted where places are free."""
     fleet = Fleet(folder, checkpoint)
     try:
         for name, (leg, cut) in instances.items():
-            fleet.add(name, leg, cut)
+            fleet.add(name, leg, cut, speculation=Speculation(1, 4))
         fleet.publish()
         fleet.start_gateway(*gateway)
         yield fleet

@@ -16,6 +16,7 @@ from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import FinishReason, SchedulerState, Status
 from agents.messages.to_scheduler import AskStatus, Cancel, Generate, Leg, OtherLeg, Sampling
 from agents.weights.source import open_checkpoint
+from templates_lib.values.speculation import Speculation
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.stage.instances import PATIENCE_S, Gateway, Instance
@@ -87,7 +88,7 @@ async def world_of(folder: Path, weights: Path) -> AsyncIterator[World]:
         keys, instances = KeyPair.generate(), {}
         for name, cut in CUTS.items():
             (folder / name).mkdir()
-            made = Instance(folder / name, weights, *cut, gateway=keys, kv_blocks=64)
+            made = Instance(folder / name, weights, *cut, gateway=keys, kv_blocks=64, speculation=Speculation(1, 4))
             instances[name] = processes.enter_context(made)
         async with AsyncExitStack() as channels:
             gateways = {n: await channels.enter_async_context(Gateway(each)) for n, each in instances.items()}

@@ -70,6 +70,14 @@ def test_requests_of_two_legs_get_the_tokens_of_one_engine(pair: Fleet, whole: P
     assert all(min(node.loaded_bytes, node.load_s) > 0 for node in nodes)
 
 
+def test_a_decode_leg_goes_on_with_drafts_of_its_prompt(pair: Fleet, whole: Pipeline) -> None:
+    """Alone, it has places for them."""
+    prompt, before = prompt_of(12) * 2, pair.stats("d1").done.accepted_tokens
+    assert pair.stream(prompt, 40).end() == whole.generate(prompt, 40)
+    assert pair.stats("d1").done.accepted_tokens > before
+    assert pair.stats("p1").done.draft_tokens == 0
+
+
 def kv_bytes(whole: Pipeline, tokens: int) -> int:
     """Of all layers, as far as they keep it."""
     (stage,) = whole.stages
