@@ -12,7 +12,7 @@ from control.db.fleets import PostgresFleets
 from control.db.ledger import PostgresLedger
 from control.db.series_step import SeriesOf, Steps
 from control.db.traffic_series import served_by_key, traffic_series
-from control.fleet.series import utilisations
+from control.fleet.series import utilisation_of_span
 from control.fleet_file.model_section import architectures, if_readable
 from control.ledger.charge import Charge
 from control.ledger.key_work import KeyWork
@@ -32,7 +32,7 @@ class ModelRent:
     """As clients name it; of what no client reached, as its instances do."""
     rent: Rent
     used: float | None
-    """Mean share of its ready capacity that was used; None: it is not known."""
+    """Share of its ready capacity that was used, of all of the span; None: it is not known."""
     works: tuple[KeyWork, ...]
     """Of keys that were served anything."""
 
@@ -61,7 +61,7 @@ def model_rents(database: Database, steps: Steps, fleet: str | None = None) -> l
     executors = executors_by_instance(database, charges)
     rents = _by_client_name(_rents(database, charges, executors), works, _architectures(database))
     traffic = traffic_series(database, steps, SeriesOf(fleet))
-    used = {key: _mean(values) for key, values in utilisations(database, steps, SeriesOf(fleet), traffic).items()}
+    used = utilisation_of_span(database, steps, SeriesOf(fleet), traffic)
     return [
         ModelRent(*key, rents.get(key, Rent()), used.get(key), tuple(works.get(key, ())))
         for key in sorted({*rents, *works})
@@ -114,8 +114,3 @@ def _by_client_name(
         for name, count in tokens.items():
             found[fleet, name] += rent.part(Fraction(count, whole) if whole else Fraction(1, len(tokens)))
     return found
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return sum(known) / len(known) if known else None

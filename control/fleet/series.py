@@ -90,29 +90,53 @@ def utilisations(
 ) -> dict[tuple[str, str], list[float | None]]:
     """Return what was served of what ready instances were planned to sustain, by fleet and model: of the class of work
     that is nearest to its capacity. None: nobody counted, or nothing was ready. Raises DatabaseUnavailableError."""
+    found = _loads(database, steps, of, traffic)
+    return {key: [_utilisation(key[1], [each]) for each in loads] for key, loads in found.items()}
+
+
+def utilisation_of_span(
+    database: Database, steps: Steps, of: SeriesOf, traffic: TrafficSeries
+) -> dict[tuple[str, str], float | None]:
+    """Return the same of all steps together. Steps with many instances count for more than those with few, as they cost
+    more: no mean of shares."""
+    return {key: _utilisation(key[1], loads) for key, loads in _loads(database, steps, of, traffic).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Of one model in one step."""
+
+    served: Mapping[str, int]
+    """Units by work class; requests under the empty one."""
+    watched_s: float
+    capacities: Mapping[str, float | None]
+
+    def sustained(self, work_class: str) -> float:
+        """Units that ready instances would have served; 0: it is not known, or nothing was ready."""
+        return self.watched_s * (self.capacities.get(work_class) or 0.0)
+
+
+def _loads(
+    database: Database, steps: Steps, of: SeriesOf, traffic: TrafficSeries
+) -> dict[tuple[str, str], list[_Load]]:
     capacities = PostgresLoadSeries(database).capacities(steps, of)
     found = {}
     for (fleet, model), parts in traffic.models.items():
         own = {name: values for (at, name), values in capacities.items() if at == fleet}
         found[fleet, model] = [
-            _utilisation(model, counted, watched_s, {name: values[step] for name, values in own.items()})
+            _Load(counted.served, watched_s, {name: values[step] for name, values in own.items()})
             for step, (counted, watched_s) in enumerate(zip(parts, traffic.watched_s, strict=True))
         ]
     return found
 
 
-def _utilisation(
-    model: str, counted: Counted, watched_s: float, capacities: Mapping[str, float | None]
-) -> float | None:
-    if not watched_s:
-        return None
+def _utilisation(model: str, loads: Sequence[_Load]) -> float | None:
+    def used(work_class: str, counted: str) -> float | None:
+        known = [(each.served.get(counted, 0), most) for each in loads if (most := each.sustained(work_class))]
+        return sum(units for units, _ in known) / sum(most for _, most in known) if known else None
 
-    def used(work_class: str, units: int) -> float | None:
-        capacity = capacities.get(work_class)
-        return units / watched_s / capacity if capacity else None
-
-    apart = [used(name, units) for name, units in counted.served.items() if name]
-    both = used(f"{model}/{Phase.AGGREGATED}", counted.served.get("", 0))
+    apart = [used(name, name) for name in {name for each in loads for name in each.served if name}]
+    both = used(f"{model}/{Phase.AGGREGATED}", "")
     shares = [max(known)] if (known := [each for each in apart if each is not None]) else []
     shares += [] if both is None else [both]
     if not shares:

@@ -29,7 +29,7 @@ class ModelUse:
     usd_per_million_tokens: float | None
     """Of prompts and answers together; None: none was served."""
     used: float | None
-    """Mean share of its ready capacity that was used; None: it is not known."""
+    """Share of its ready capacity that was used, of all of the span; None: it is not known."""
     idle_usd: float | None
     """Dollars for what was not."""
 

@@ -43,7 +43,7 @@ class UsageReport(BaseModel):
     since: datetime
     until: datetime
     models: tuple[ModelUse, ...] = Field(
-        description="The dearest first. `used` is the mean share of ready capacity that was used; `idle_usd` the "
+        description="The dearest first. `used` is the share of ready capacity that was used; `idle_usd` the "
         "dollars for what was not. null: it is not known."
     )
     projects: tuple[ProjectUse, ...] = Field(

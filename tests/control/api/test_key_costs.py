@@ -102,6 +102,16 @@ def test_keys_and_what_is_idle_add_up_to_the_rent(viewer: Api, database: Databas
     assert project["unused_usd"] == pytest.approx(OFFER.usd_per_hour - used)
 
 
+def test_hours_of_many_instances_say_more_of_what_was_used_than_those_of_few(
+    viewer: Api, database: Database, begin: datetime
+) -> None:
+    for at, served, sustained in ((begin + 5 * MINUTE, 9000, 12_000), (begin + 20 * MINUTE, 300, 1200)):
+        tell(database, at, {"k": (served, 0)})
+        sustain(database, at, prompt_tokens_per_s=sustained / 60)
+    found = costs(viewer, begin)
+    assert found["items"][0]["usd"] == pytest.approx(9300 / 13_200 * found["usd"], abs=0.01)
+
+
 def test_prompts_and_answers_cost_what_instances_for_each_do(viewer: Api, operator: Api, database: Database) -> None:
     operator.post("/fleets", {"spec": spec(), "mode": "approve"})
     kept_plan(database, "chat")
