@@ -39,7 +39,9 @@ def _member_shares(database: Database, executors: Mapping[str, Sequence[Executor
     found = {}
     for name, planned in PostgresPlans(database).planned(units).items():
         paid, models = planned.usd_per_hour_by_member, {each.component for each in executors[name]}
-        if not isinstance(paid, UnsetType) and paid.keys() == models and planned.usd_per_hour > 0:
-            # They add up to the rent to its last digit, and so to 1.
-            found[name] = {model: Fraction(usd) / Fraction(planned.usd_per_hour) for model, usd in paid.items()}
+        if isinstance(paid, UnsetType) or paid.keys() != models:
+            continue
+        whole = sum(map(Fraction, paid.values()), Fraction(0))
+        if whole > 0:
+            found[name] = {model: Fraction(usd) / whole for model, usd in paid.items()}
     return found
