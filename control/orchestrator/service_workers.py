@@ -17,6 +17,7 @@ class AppWorkers:
     def __init__(
         self, version: AppVersion, services: Mapping[str, ServiceInfo], settings: OrchestratorSettings
     ) -> None:
+        self.services = dict(services)
         self.times = MeasuredTimes(services)
         self._kinds = sorted({info.network for info in services.values()})
         self._places = settings.places

@@ -150,16 +150,16 @@ class StartedCalls:
         self, record: CallRecord, given: bytes, events: "queue.SimpleQueue[Any]", tries: int
     ) -> Failure | None:
         call = record.call
-        info = self._services.get(call.target)
+        app = self._tools.workers.app(self._version, self._services)
+        info = app.services.get(call.target)  # code may have others now than when it was loaded for an earlier run
         if info is None:
-            known = nearest_name(call.target, self._services)
+            known = nearest_name(call.target, app.services)
             return Failure("call", f"service {call.target}: is not at the top level of {self._version.file}; {known}")
         may_again = call.idempotent or call.effects is Effects.NONE
 
         def done(computed: Computed) -> None:
             events.put(_ended(call.path, computed, may_again=may_again, tries=tries))
 
-        app = self._tools.workers.app(self._version, self._services)
         place = self._places.get(call.path)
         worker = app.workers[app.first(info) if place is None else place]
         queued = Queued(f"{self._run.id}/{call.path}", info.name, given, done, lambda: self._is_over)

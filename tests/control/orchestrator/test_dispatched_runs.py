@@ -58,6 +58,23 @@ class Fragile:
         return numbers
 
 
+if os.path.exists("FOLDER/later"):
+
+    @medley.service
+    class Late:
+        def __call__(self, numbers: list[int]) -> list[int]:
+            return numbers
+
+
+@medley.workflow
+async def late() -> str:
+    try:
+        await Late(1)
+    except medley.CallError as error:
+        return str(error)
+    return "computed"
+
+
 @medley.workflow
 async def fragile(number: int) -> int:
     return await Fragile(number)
@@ -107,6 +124,16 @@ def test_what_follows_is_loaded_on_the_only_place_while_nothing_is_computed(data
             process = world.answer(run)
         assert file.read_text() == process
         file.unlink()
+
+
+def test_a_service_that_code_has_only_when_it_is_loaded_again_is_refused(database: Database, tmp_path: Path) -> None:
+    world = World(database)
+    world.push(APP.replace("FOLDER", str(tmp_path)))
+    with world.orchestrator():
+        world.answer(world.start("chain", wait=False))
+        (tmp_path / "later").touch()
+        assert "Late" in world.answer(world.start("late"))
+        world.answer(world.start("chain", wait=False))
 
 
 def test_a_process_that_dies_while_it_loads_leaves_no_call_uncertain(database: Database, tmp_path: Path) -> None:
