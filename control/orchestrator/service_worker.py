@@ -181,7 +181,11 @@ class ServiceWorker:
         for tries in range(LOADS):
             if self._process is not None:
                 break
-            began_s, process = time.monotonic(), CodeProcess(WORKER, FromWorker)
+            began_s = time.monotonic()
+            try:
+                process = CodeProcess(WORKER, FromWorker)
+            except OSError as error:  # such as too many processes
+                raise RunnerLostError(f"its process cannot be started: {error}") from error
             with self._changed:
                 self._process = process
                 if self._is_over:

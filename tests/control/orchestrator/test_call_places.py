@@ -1,6 +1,7 @@
 """Where an orchestrator has calls computed, by the dispatches of simulations."""
 
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -70,14 +71,18 @@ def call(number: int, target: str, takes: tuple[str, ...] = (), kind: CallKind =
     return FlowCall(str(number), kind, target, b"", takes)
 
 
+def workers(folder: Path, places: int) -> AppWorkers:
+    text = source(APP.replace("FOLDER", str(folder)))
+    services = {info.name: info for info in inspected(text, needs_isolation=False).services}
+    version = AppVersion("v", "p", text.file, text.text, datetime.now(UTC), "tester")
+    return AppWorkers(version, services, replace(QUICK, places=places))
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[AppWorkers]:
     """Two places, and two with a network, none of which does anything until there is the file `open`."""
-    text = source(APP.replace("FOLDER", str(tmp_path)))
-    services = {info.name: info for info in inspected(text, needs_isolation=False).services}
-    assert set(NAMES) < set(services)
-    version = AppVersion("v", "p", text.file, text.text, datetime.now(UTC), "tester")
-    made = AppWorkers(version, services, replace(QUICK, places=2))
+    made = workers(tmp_path, 2)
+    assert set(NAMES) < set(made.services)
     try:
         for worker, gate in zip(made.workers, ("Closed", "Closed", "ClosedToo", "ClosedToo"), strict=True):
             computed_by(made, worker, gate, str(tmp_path / "open"))
@@ -193,6 +198,24 @@ def test_what_was_predicted_wrongly_is_given_up_and_what_follows_now_is_loaded(a
 @pytest.mark.parametrize("kind", [CallKind.MODEL, CallKind.SERVICE])
 def test_what_a_run_calls_is_known_by_a_short_name_whatever_its_code_makes_up(kind: CallKind) -> None:
     assert len(name_of(call(1, "x" * (1 << 20), kind=kind)) or "") < 200
+
+
+def test_a_call_whose_process_cannot_be_started_fails_and_the_next_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = workers(tmp_path, 1)
+    try:
+        with monkeypatch.context() as without:
+            without.setattr(sys, "executable", str(tmp_path / "nowhere"))
+            failed = computed_by(made, made.workers[0], "A", 1)
+            until(lambda: failed)
+        assert "nowhere" in failed[0].failure  # type: ignore[attr-defined]
+        done = computed_by(made, made.workers[0], "A", 1)
+        until(lambda: done)
+        assert done[0].failure == ""  # type: ignore[attr-defined]
+    finally:
+        for worker in made.workers:
+            worker.close()
 
 
 def test_without_a_database_nothing_is_known_and_calls_have_places_all_the_same(app: AppWorkers) -> None:
