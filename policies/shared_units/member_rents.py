@@ -1,5 +1,5 @@
-"""What each member of a shared unit pays of its rent: its dominant share of what the unit has, and never more than it
-would pay alone.
+"""What each member of a shared unit pays of its rent: its dominant share of what the unit has, and no more than it
+would pay alone, unless all would pay less alone.
 
 A member's dominant share is the largest part that it uses of any of the unit's limits (Ghodsi et al., Dominant Resource
 Fairness, NSDI 2011). Rent is paid in proportion to it, so what nobody uses is, too.
