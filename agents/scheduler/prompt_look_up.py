@@ -4,46 +4,37 @@ Prompt look-up decoding (Saxena 2023, github.com/apoorvumang/prompt-lookup-decod
 model has to be held or computed.
 """
 
+import sys
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from templates_lib.values.speculation import MOST_DRAFT_TOKENS
 
-WIDTH = array("I").itemsize
-"""Bytes of a packed token."""
+_CODEC = f"utf-32-{sys.byteorder[0]}e"  # le or be, as arrays are
 _LOOK_BACK = 1 << 16
-"""Tokens that are searched, at most: 256 KiB, which takes a fraction of a millisecond."""
-_MOST_ASTRAY = 64
-"""Finds across the borders of tokens, behind which a look-up gives up: a text can have one in each token, and whoever
-writes it would hold up the scheduler for tens of milliseconds in each step."""
+"""Tokens that are searched, at most, which takes some hundredths of a millisecond."""
 _REST = 8
 """Tokens without a draft, behind one of a single token that was wrong."""
 
 
-def packed(tokens: Iterable[int]) -> bytes:
-    """Pack tokens, `WIDTH` bytes each: a search in bytes goes at the speed of memory."""
-    return array("I", tokens).tobytes()
+def as_characters(tokens: Iterable[int]) -> str:
+    """Return tokens as one character each: text is searched at the speed of memory. Raises UnicodeDecodeError where a
+    token has none, from 1,114,112 on."""
+    return array("I", tokens).tobytes().decode(_CODEC, "surrogatepass")
 
 
-def look_up(text: bytes | bytearray, ngram: int, most: int) -> tuple[int, ...]:
-    """Return up to `most` tokens that came behind the last `ngram` tokens of a packed text, where these stood the last
-    time before; nothing where they never did. Where the text ends before there are so many, they go on with
-    themselves, as a text does that repeats itself."""
-    size = ngram * WIDTH
-    found = len(text) - size
-    if found <= 0:
+def look_up(text: str, ngram: int, most: int) -> tuple[int, ...]:
+    """Return up to `most` tokens that came behind the last `ngram` tokens of a text, where these stood the last time
+    before; nothing where they never did. `text`: as characters. Where the text ends before there are so many, they go
+    on with themselves, as a text does that repeats itself."""
+    found = -1
+    if len(text) > ngram:
+        found = text.rfind(text[-ngram:], max(0, len(text) - _LOOK_BACK), len(text) - 1)
+    if found < 0:
         return ()
-    last, first = text[found:], max(0, len(text) - _LOOK_BACK * WIDTH)
-    for _ in range(_MOST_ASTRAY):
-        found = text.rfind(last, first, found + size - 1)
-        if found < 0 or found % WIDTH == 0:  # else it lies across tokens
-            break
-    if found < 0 or found % WIDTH:
-        return ()
-    behind = array("I")
-    behind.frombytes(text[found + size : found + size + most * WIDTH])
-    return tuple(behind[n % len(behind)] for n in range(most))
+    behind = text[found + ngram : found + ngram + most]
+    return tuple(ord(behind[n % len(behind)]) for n in range(most))
 
 
 @dataclass(slots=True)

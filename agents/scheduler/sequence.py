@@ -12,7 +12,7 @@ from agents.messages.to_stage import PooledPrompt, RuledText
 from agents.scheduler.block_book import BlockName
 from agents.scheduler.block_digests import extend_digests
 from agents.scheduler.given import may_share_blocks
-from agents.scheduler.prompt_look_up import WIDTH, DraftTrust, look_up, packed
+from agents.scheduler.prompt_look_up import DraftTrust, as_characters, look_up
 
 Key = tuple[Hashable, int]
 """Whoever asked, and the attempt's number with them."""
@@ -99,7 +99,7 @@ class Sequence:
     """Of what it came with, tokens that were not computed, as their KV cache was there; None before it is admitted."""
     digests: list[bytes] = field(default_factory=list)
     """Of its first full blocks, as many as were asked for."""
-    packed_tokens: bytearray = field(default_factory=bytearray)
+    characters: str = ""
     """Its tokens for look-ups, as far as one was made."""
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
@@ -182,8 +182,11 @@ class Sequence:
         """Return up to `most` tokens that may come next; none where that is 0 or less."""
         if most < 1:
             return ()
-        self.packed_tokens += packed(self.tokens[len(self.packed_tokens) // WIDTH :])
-        return look_up(self.packed_tokens, ngram, most)
+        try:
+            self.characters += as_characters(self.tokens[len(self.characters) :])
+        except UnicodeDecodeError:
+            return ()  # no vocabulary has a million tokens
+        return look_up(self.characters, ngram, most)
 
     def append(
         self, tokens: Iterable[int], logprobs: tuple[TokenLogprobs, ...]

@@ -181,6 +181,15 @@ def test_a_worker_that_accepts_another_token_than_was_drafted_is_not_trusted():
             at.core.record(step.number, 0, {entry.run: Sampled(made)})
 
 
+def test_tokens_that_are_no_characters_are_answered_without_drafts():
+    at = drafting(layout((1.0,)), choose=lambda _: 0x110000)
+    submit(at, asked(1, (1, 2, 1, 2), 20))
+    at.run_dry()
+    assert at.tokens[1] == [0x110000] * 20
+    assert at.core.tally.draft_tokens == 0
+    assert is_empty(at)
+
+
 def test_a_prompt_beside_answers_has_no_draft():
     at = drafting(layout((1.0,), chunk=8), choose=alternating)
     submit(at, asked(1, (1, 2, 1, 2), 40))
