@@ -31,6 +31,7 @@ from control.cli import (
     orchestrator,
     plan,
     plans,
+    pools,
     preflight,
     profile,
     projects,
@@ -61,7 +62,10 @@ class _Medley(Sections):
             "up", "apply", "approve", "fleets", "plans", "reconcile", "gateway", "api", "chat", "workflows",
             "orchestrator", "signal",
         ),
-        "Watch": ("status", "top", "instances", "runs", "events", "logs", "alerts", "demand", "replay", "audit"),
+        "Watch": (
+            "status", "top", "instances", "runs", "events", "logs", "alerts", "demand", "pools", "replay",
+            "audit",
+        ),
         "Spend": ("cost", "budgets"),
         "Administer": ("doctor", "projects", "token", "keys", "db", "sbom", "version"),
     }  # fmt: skip
@@ -89,6 +93,7 @@ app.command("gateway")(gateway.gateway)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("events")(instances.events)
+app.command("pools")(pools.pools)
 app.command("logs")(logs.logs)
 app.command("chat")(chat.chat)
 app.command("doctor")(doctor.doctor)

@@ -11,9 +11,17 @@ import numpy as np
 from sqlalchemy import Connection, delete, func, literal, select, true
 from sqlalchemy.dialects.postgresql import insert
 
-from agents.messages.to_demand_desk import MAX_KEYS, Offered, OfferedLine, OfferedWork, ServedKey, Waiting
+from agents.messages.to_demand_desk import MAX_KEYS, Offered, OfferedLine, OfferedWork, Recent, ServedKey, Waiting
 from control.db.database import Database
-from control.db.demand_tables import COUNTS, demand_hour, demand_line, demand_report, demand_waiting, key_use
+from control.db.demand_tables import (
+    COUNTS,
+    demand_hour,
+    demand_line,
+    demand_recent,
+    demand_report,
+    demand_waiting,
+    key_use,
+)
 from policies.demand_history import DemandHistory
 from policies.metered_work import REQUEST, text_classes
 from templates_lib.values.work import Unit
@@ -24,7 +32,8 @@ KEPT = timedelta(hours=48)
 """Time after which reports become hours."""
 HOURS_KEPT = timedelta(days=400)
 SILENT = timedelta(seconds=20)
-"""Age of a report of waiting requests from which it counts no more: gateways send one every few seconds."""
+"""Age of a report of waiting requests, or of the last seconds, from which it counts no more: gateways send one every
+few seconds."""
 SETTLED = timedelta(seconds=15)
 """Time after its end for which an interval is still on its way from the gateways."""
 _SUMS = [func.sum(demand_line.c[name]).label(name) for name in COUNTS]
@@ -62,6 +71,28 @@ class PostgresDemand:
         query = query.where(demand_waiting.c.fleet == fleet, demand_waiting.c.heard_at > now - SILENT)
         return {row.app: int(row.requests) for row in self.database.read(query) if row.requests}
 
+    def hear_recent(self, said: Mapping[str, Recent | None], now: datetime) -> None:
+        """What came in the last seconds, by process of a gateway, in place of what it said before; None: it left."""
+        left = [gateway for gateway, recent in said.items() if recent is None]
+        rows = [
+            {"gateway": gateway, "heard_at": now, "body": msgspec.json.encode(recent)}
+            for gateway, recent in said.items()
+            if recent is not None
+        ]
+        new = insert(demand_recent)
+        value = {name: new.excluded[name] for name in ("heard_at", "body")}
+        with self.database.transaction() as connection:
+            if left:
+                connection.execute(delete(demand_recent).where(demand_recent.c.gateway.in_(left)))
+            if rows:
+                connection.execute(new.on_conflict_do_update(index_elements=["gateway"], set_=value), rows)
+
+    def recent(self, now: datetime) -> dict[str, tuple[datetime, Recent]]:
+        """Process of a gateway → when it said what of its last seconds; of those that are not silent."""
+        query = select(demand_recent).where(demand_recent.c.heard_at > now - SILENT)
+        rows = self.database.read(query)
+        return {row.gateway: (row.heard_at, msgspec.json.decode(row.body, type=Recent)) for row in rows}
+
     def histories(self, fleet: str, now: datetime, span: timedelta, step_s: int = 300) -> dict[str, DemandHistory]:
         """Return histories by `app/request_type`, steps of `step_s` seconds (a divisor of an hour) up to now. What no
         gateway reported is as it was before. An app without any report is not there."""
@@ -94,6 +125,7 @@ class PostgresDemand:
             connection.execute(delete(demand_hour).where(demand_hour.c.started_at < now - HOURS_KEPT))
             connection.execute(delete(key_use).where(key_use.c.started_at < now - HOURS_KEPT))
             connection.execute(delete(demand_waiting).where(demand_waiting.c.heard_at < now - KEPT))
+            connection.execute(delete(demand_recent).where(demand_recent.c.heard_at < now - KEPT))
 
 
 def _record(connection: Connection, gateway: str, started_at: datetime, report: Offered, now: datetime) -> None:

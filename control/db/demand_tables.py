@@ -84,6 +84,15 @@ demand_waiting = sa.Table(
     sa.Column("heard_at", sa.DateTime(timezone=True), nullable=False),
 )
 
+# The last report of each replaces the one before: what came a minute ago is in `demand_line`.
+demand_recent = sa.Table(
+    "demand_recent",
+    metadata,
+    sa.Column("gateway", sa.Text, primary_key=True, comment="one process of it"),
+    sa.Column("heard_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False, comment="its message, JSON"),
+)
+
 # Rows are only ever added, but for `ended_at`: who said what and why is kept.
 demand_override = sa.Table(
     "demand_override",

@@ -4,7 +4,7 @@ from sqlalchemy import Connection, text
 
 from control.db.errors import NewerRevisionError, OldRevisionError
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 31))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 32))
 """Every revision in `migrations/versions`, oldest first (a test holds the two equal)."""
 
 

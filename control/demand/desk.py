@@ -37,6 +37,8 @@ class DemandStore(Protocol):
 
     def hear_waiting(self, gateway: str, waiting: Waiting, now: datetime) -> None: ...
 
+    def hear_recent(self, said: Mapping[str, Recent | None], now: datetime) -> None: ...
+
     def roll_up(self, now: datetime) -> None: ...
 
 
@@ -65,6 +67,8 @@ class DemandDesk:
         """Reports that are not on record yet, by process of a gateway: each says what it holds itself."""
         self._waited: dict[str, frozenset[tuple[str, str]]] = {}
         """Fleet and app of what is held, by process; of those that hold anything."""
+        self._recent: dict[str, Recent | None] = {}
+        """What is not on record yet of the last seconds, by process; None: it has left."""
         self._news = asyncio.Event()
         self._rolled_up_s = -_ROLL_UP_S
         self._loop = asyncio.get_running_loop()
@@ -82,6 +86,7 @@ class DemandDesk:
             try:
                 await self._hear_who_waits()
                 await self._store_reports()
+                await self._store_recent()
                 await self._roll_up()
             except DatabaseUnavailableError as error:
                 _log.warning("%s", error)
@@ -97,8 +102,8 @@ class DemandDesk:
     def received(self, peer: Peer, message: ToDemandDesk) -> None:
         if isinstance(message, Recent):
             self._heard.hear(peer.connection, message, self._clock())
-            return
-        if isinstance(message, Waiting):
+            self._recent[_process(peer)] = message
+        elif isinstance(message, Waiting):
             self._waiting[_process(peer)] = message
         elif len(self._reports) < _MOST_HELD:
             self._reports.append((peer, message))
@@ -107,6 +112,7 @@ class DemandDesk:
     def left(self, peer: Peer, _reason: str) -> None:
         self._heard.forget(peer.connection)
         self._waiting[_process(peer)] = Waiting(())
+        self._recent[_process(peer)] = None
         self._news.set()
 
     async def _hear_who_waits(self) -> None:
@@ -133,6 +139,16 @@ class DemandDesk:
                     self._listener.send(peer, OfferedStored(report.started_s, report.revision))
                 except ChannelError as error:
                     _log.info("%s has to send its report again, as the answer did not reach it: %s", peer.name, error)
+
+    async def _store_recent(self) -> None:
+        """For who looks at pools (`control.fleet.pools`): the loop has it in memory."""
+        said, self._recent = self._recent, {}
+        try:
+            if said:
+                await asyncio.to_thread(self._store.hear_recent, said, self._clock())
+        except DatabaseUnavailableError:
+            self._recent = said | self._recent
+            raise
 
     def _record(self, reports: list[tuple[str, Offered]]) -> None:
         """Store all that can be; a report that never can counts as stored, so that its gateway is done with it."""

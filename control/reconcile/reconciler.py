@@ -12,6 +12,7 @@ from control.db.budgets import Scope, StoredBudget
 from control.db.errors import DatabaseUnavailableError, StaleVersionError
 from control.demand.heard_load import HeardLoad
 from control.fleet.order import FleetOrder
+from control.fleet.pools import BURST_EVENT
 from control.fleet.publisher import unasked
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 from control.lifecycle.fleet_event import RECONCILER, FleetEvent
@@ -225,7 +226,7 @@ class Reconciler:
                 continue
             own = tuple(each for each in self._ports.keeper.known if each.fleet == name)
             for why in self._ports.stores.bursts.look(solved.world, plan, self._now(), own):
-                self._note("pool.burst", why, name)
+                self._note(BURST_EVENT, why, name)
                 self.wake(name, why)
 
     def _plan(self) -> None:

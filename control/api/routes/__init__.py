@@ -20,6 +20,7 @@ from control.api.routes import (
     operations,
     plans,
     playground,
+    pools,
     projects,
     runs,
     series,
@@ -35,7 +36,7 @@ from control.api.routes import (
 
 _RESOURCES = (
     health, session, projects, models, fleets, specs, plans, objectives, decisions, instances, playground, templates,
-    graphs, apps, offers, demand, cost, budgets, alerts, webhooks, slo, series, status, events, tokens, operations,
-    idempotency_keys, workflows, runs, client_runs,
+    graphs, apps, offers, demand, pools, cost, budgets, alerts, webhooks, slo, series, status, events, tokens,
+    operations, idempotency_keys, workflows, runs, client_runs,
 )  # fmt: skip
 ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

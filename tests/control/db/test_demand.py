@@ -5,7 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
-from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, ServedKey, Waiting, WaitingLine
+from agents.messages.to_demand_desk import (
+    Offered,
+    OfferedLine,
+    OfferedWork,
+    Recent,
+    RecentLine,
+    RecentWork,
+    ServedKey,
+    Waiting,
+    WaitingLine,
+)
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
@@ -194,6 +204,21 @@ def test_who_waits_is_known_until_it_is_not_said_any_more(demand: PostgresDemand
     demand.hear_waiting("a", Waiting(()), NOON)
     assert demand.waiting("f", NOON) == {"m": 3}
     assert demand.waiting("f", NOON + timedelta(seconds=21)) == {}
+
+
+def test_what_came_in_the_last_seconds_is_known_until_something_else_is_said_or_nothing(demand: PostgresDemand):
+    def said(requests: int) -> Recent:
+        return Recent(10.0, (RecentLine("f", "m", requests, (RecentWork("m/see", Unit.IMAGE_TOKEN, 64),), 3, 2),))
+
+    demand.hear_recent({"a": said(1), "b": said(2)}, NOON)
+    later = NOON + timedelta(seconds=5)
+    demand.hear_recent({"a": said(3)}, later)
+    assert demand.recent(later) == {"a": (later, said(3)), "b": (NOON, said(2))}
+    assert set(demand.recent(NOON + timedelta(seconds=21))) == {"a"}
+    demand.hear_recent({"a": None, "b": said(4)}, later)
+    assert demand.recent(later) == {"b": (later, said(4))}
+    demand.roll_up(NOON + timedelta(days=3))
+    assert demand.recent(later) == {}
 
 
 def test_an_override_counts_until_it_expires_is_replaced_or_taken_back(database: Database):

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
-from agents.messages.to_demand_desk import Offered, OfferedLine, ServedKey, Waiting, WaitingLine
+from agents.messages.to_demand_desk import Offered, OfferedLine, Recent, RecentLine, ServedKey, Waiting, WaitingLine
 from agents.messages.to_reporter import OfferedStored, ToReporter
 from control.db.database import Database
 from control.db.demand import PostgresDemand
@@ -62,6 +62,32 @@ def test_what_each_process_of_a_gateway_holds_is_added_up_and_one_that_ends_take
             one.close()
             await held({})
         assert set(woken) == {"requests wait for m, which nothing serves"}
+
+    asyncio.run(scenario())
+
+
+def test_what_came_of_late_is_on_record_for_others_until_its_process_ends(database: Database):
+    def said(requests: int) -> Recent:
+        return Recent(10.0, (RecentLine("f", "m", requests, (), 0, 0),))
+
+    async def scenario() -> None:
+        store = PostgresDemand(database)
+
+        async def known(*requests: int) -> None:
+            def is_known() -> bool:
+                recent = [each for _, each in store.recent(datetime.now(UTC)).values()]
+                return sorted(each.lines[0].requests for each in recent) == list(requests)
+
+            await until(is_known)
+
+        async with processes(database, []) as ((one, _), (other, _)):
+            one.send(said(1))
+            other.send(said(2))
+            await known(1, 2)
+            other.send(said(3))
+            await known(1, 3)
+            other.close()
+            await known(1)
 
     asyncio.run(scenario())
 
