@@ -11,6 +11,7 @@ from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.db.database import Database
 from control.db.shared_clock import shared_clock
+from control.demand.heard_load import HeardLoad
 from control.diff.supply import supply_of
 from control.diff.target import Target
 from control.fleet.observer import NoObserver
@@ -66,6 +67,7 @@ class _Loop(NoObserver):
     def __init__(
         self, parts: LoopParts, order: FleetOrder, routing: Routing, said: Callable[[PastTransition], None]
     ) -> None:
+        self.heard = HeardLoad()
         self._keeper = parts.keeper
         self._said = said
         parts.keeper.observer = self
