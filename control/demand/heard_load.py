@@ -1,38 +1,28 @@
 """What gateways said of the last seconds, in memory: the next report replaces it, and a control plane that begins to
 lead hears all of it within seconds."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Lock
 
 from agents.messages.to_demand_desk import Recent, RecentLine
+from control.db.demand import SILENT
 from policies.pools.lateness import Answers
-
-SILENT = timedelta(seconds=20)
-"""Age of a report from which it counts no more: gateways send one every few seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeardOf:
-    """Of one model, all gateways together."""
-
-    requests: int
-    """That came in the last seconds."""
-    requests_per_s: float
-    units_per_s: Mapping[str, float]
-    """By work class."""
-    answers: Answers
 
 
 @dataclass(slots=True)
-class _Sum:
+class HeardOf:
+    """Of one model, all gateways together."""
+
     requests: int = 0
+    """That came in the last seconds."""
     requests_per_s: float = 0.0
     units_per_s: dict[str, float] = field(default_factory=dict)
+    """By work class."""
     answers: Answers = field(default_factory=Answers)
 
     def add(self, line: RecentLine, seconds: float) -> None:
+        """Take in what one gateway says of that many seconds."""
         self.requests += line.requests
         self.requests_per_s += line.requests / seconds
         for each in line.work:
@@ -62,9 +52,9 @@ class HeardLoad:
         """Return what was asked of a fleet's models, of those that anybody was asked for."""
         with self._lock:
             said = [recent for at, recent in self._said.values() if now - at < SILENT]
-        sums: dict[str, _Sum] = {}
+        found: dict[str, HeardOf] = {}
         for recent in said:
             for line in recent.lines:
                 if line.fleet == fleet:
-                    sums.setdefault(line.app, _Sum()).add(line, recent.seconds)
-        return {app: HeardOf(s.requests, s.requests_per_s, s.units_per_s, s.answers) for app, s in sums.items()}
+                    found.setdefault(line.app, HeardOf()).add(line, recent.seconds)
+        return found

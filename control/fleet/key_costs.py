@@ -1,6 +1,5 @@
 """What each API key cost in a span: its part of the rent of what served it."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -8,9 +7,8 @@ from fractions import Fraction
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.db.series_step import Steps
-from control.fleet.model_rent import model_rents
+from control.fleet.model_rent import model_rents, paid_by
 from control.fleet.usage import ServedCounts
-from control.ledger.key_work import KeyWork
 from control.ledger.money import cents, cents_of_parts, dollars
 from control.ledger.period import Period
 
@@ -57,20 +55,15 @@ def key_costs(database: Database, span: Period, now: datetime, fleet: str | None
     if span.until - span.since > MOST_SPAN:
         raise ValueError(f"costs of keys are of {MOST_SPAN.days} days at most: begin later, or ask for less at a time")
     steps = Steps.over(span.since, span.until, _STEPS, now)
-    usd: defaultdict[tuple[str, str], Fraction] = defaultdict(Fraction)
-    works: defaultdict[tuple[str, str], list[KeyWork]] = defaultdict(list)
-    rent = idle = Fraction(0)
-    for model in model_rents(database, steps, fleet):
-        rent += model.rent.usd
-        idle += model.idle_usd
-        for work, part in zip(model.works, model.parts, strict=True):
-            usd[work.project, work.key] += part
-            works[work.project, work.key].append(work)
-    *parts, idle_cents = cents_of_parts([*(usd[whose] for whose in works), idle])
-    names = PostgresApiTokens(database).names({key for _, key in works})
+    rents = model_rents(database, steps, fleet)
+    rent = sum((each.rent.usd for each in rents), Fraction(0))
+    idle = sum((each.idle_usd for each in rents), Fraction(0))
+    paid = paid_by(rents, lambda work: (work.project, work.key))
+    *parts, idle_cents = cents_of_parts([*(usd for usd, _ in paid.values()), idle])
+    names = PostgresApiTokens(database).names({key for _, key in paid})
     keys = []
-    for (project, key), whole_cents in zip(works, parts, strict=True):
-        served = ServedCounts.of(works[project, key])
+    for ((project, key), (usd, own)), whole_cents in zip(paid.items(), parts, strict=True):
+        served = ServedCounts.of(own)
         keys.append(
             KeyCost(
                 key,
@@ -80,7 +73,7 @@ def key_costs(database: Database, span: Period, now: datetime, fleet: str | None
                 served.requests,
                 served.prompt_tokens,
                 served.output_tokens,
-                served.usd_per_million_tokens(usd[project, key]),
+                served.usd_per_million_tokens(usd),
             )
         )
     keys.sort(key=lambda each: (-each.usd, each.project, each.key))

@@ -1,10 +1,11 @@
 """What each model cost in a span, and which of its API keys used it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 from control.cost.components import by_component, executors_by_instance
 from control.db.database import Database
@@ -23,6 +24,7 @@ from templates_lib.values.work import Phase
 
 _Model = tuple[str, str]
 """Fleet, and a model's name."""
+Who = TypeVar("Who")
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,17 @@ def model_rents(database: Database, steps: Steps, fleet: str | None = None) -> l
         ModelRent(*key, rents.get(key, Rent()), used.get(key), tuple(works.get(key, ())))
         for key in sorted({*rents, *works})
     ]
+
+
+def paid_by(rents: Iterable[ModelRent], whose: Callable[[KeyWork], Who]) -> dict[Who, tuple[Fraction, list[KeyWork]]]:
+    """Add up the dollars of works, and list these, by whose they are."""
+    usd: defaultdict[Who, Fraction] = defaultdict(Fraction)
+    works: defaultdict[Who, list[KeyWork]] = defaultdict(list)
+    for rent in rents:
+        for work, part in zip(rent.works, rent.parts, strict=True):
+            usd[whose(work)] += part
+            works[whose(work)].append(work)
+    return {who: (usd[who], own) for who, own in works.items()}
 
 
 def _rents(

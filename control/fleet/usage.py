@@ -1,13 +1,12 @@
 """Dollars beside what was served for them: by model, and by the project of the keys."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from control.db.database import Database
 from control.db.series_step import Steps
-from control.fleet.model_rent import ModelRent, model_rents
+from control.fleet.model_rent import ModelRent, model_rents, paid_by
 from control.ledger.key_work import KeyWork
 
 _MILLION = 1_000_000
@@ -100,15 +99,9 @@ def _model_use(of: ModelRent) -> ModelUse:
 
 
 def _project_uses(rents: Iterable[ModelRent]) -> tuple[ProjectUse, ...]:
-    usd: defaultdict[str, Fraction] = defaultdict(Fraction)
-    works: defaultdict[str, list[KeyWork]] = defaultdict(list)
-    for rent in rents:
-        for work, part in zip(rent.works, rent.parts, strict=True):
-            usd[work.project] += part
-            works[work.project].append(work)
     found = []
-    for project, own in works.items():
-        served, spent = ServedCounts.of(own), usd[project]
+    for project, (spent, own) in paid_by(rents, lambda work: work.project).items():
+        served = ServedCounts.of(own)
         counts = served.requests, served.prompt_tokens, served.output_tokens
         found.append(ProjectUse(project, float(spent), *counts, served.usd_per_million_tokens(spent)))
     return tuple(sorted(found, key=lambda each: (-each.usd, each.project)))

@@ -18,7 +18,7 @@ from agents.messages.to_demand_desk import (
     Recent,
     ServedKey,
 )
-from control.gateway.recent_load import RecentLoad
+from control.gateway.recent_load import RecentLoad, add_units
 from policies.metered_work import MeteredClass
 from templates_lib.values.work import DEFAULT_TYPE, Unit
 
@@ -160,8 +160,8 @@ class Meter:
             counts.requests += 1
             counts.prompt_tokens += prompt_tokens
             counts.output_tokens += output_tokens
-            _add(counts.made, made)
-            _add(counts.made, brought)
+            add_units(counts.made, made)
+            add_units(counts.made, brought)
             self._recent.asked(kind[:2], prompt_tokens, output_tokens, (made, brought))
         interval.open += 1
         interval.is_changed = True
@@ -176,18 +176,18 @@ class Meter:
             counts.refused += 1
             counts.refused_prompt_tokens += offer.prompt_tokens
             counts.refused_output_tokens += offer.output_tokens
-            _add(counts.refused_made, offer.made)
-            _add(counts.refused_made, offer.brought)
+            add_units(counts.refused_made, offer.made)
+            add_units(counts.refused_made, offer.brought)
         self._close(offer)
 
     def settle_made(self, offer: Offer, made: Mapping[Unit, float], *, is_whole: bool, is_length_known: bool) -> None:
         """The same as `settle` of what is no tokens."""
         counts = offer._counts
         for served in offer._served:
-            _add(served.made, made)
+            add_units(served.made, made)
         if is_length_known and offer.is_new:
-            _add(counts.made, made)
-            _add(counts.made, offer.made, -1.0)
+            add_units(counts.made, made)
+            add_units(counts.made, offer.made, -1.0)
         self.settle(offer, 0, is_whole=is_whole, is_length_known=is_length_known)
 
     def settle(self, offer: Offer, made: int, *, is_whole: bool, is_length_known: bool) -> None:
@@ -198,7 +198,7 @@ class Meter:
             served.output_tokens += made
             if made or is_whole:
                 served.prompt_tokens += offer.prompt_tokens
-                _add(served.made, offer.brought)
+                add_units(served.made, offer.brought)
         if is_length_known and offer.is_new:
             counts.output_tokens += made - offer.output_tokens
         if is_whole and offer.has_answer:
@@ -323,11 +323,6 @@ class Meter:
         if interval is not self._now:
             return interval.seconds
         return max(1, interval.seconds - round(interval.started_s + self._seconds - self._clock()))
-
-
-def _add(to: dict[Unit, float], more: Mapping[Unit, float], times: float = 1.0) -> None:
-    for unit, amount in more.items():
-        to[unit] = to.get(unit, 0.0) + times * amount
 
 
 def _work(of: MeteredClass, c: _Counts) -> OfferedWork:

@@ -35,14 +35,19 @@ class _Asked:
         self.prompt_tokens += prompt_tokens
         self.output_tokens += output_tokens
         for each in made:
-            for unit, amount in each.items():
-                self.made[unit] = self.made.get(unit, 0.0) + amount
+            add_units(self.made, each)
 
 
 @dataclass(slots=True)
 class _Judged:
     answers: int = 0
     in_time: int = 0
+
+
+def add_units(to: dict[Unit, float], more: Mapping[Unit, float], times: float = 1.0) -> None:
+    """Add so many times what is given, in place."""
+    for unit, amount in more.items():
+        to[unit] = to.get(unit, 0.0) + times * amount
 
 
 Counted = TypeVar("Counted", _Asked, _Judged)

@@ -9,10 +9,10 @@ from sqlalchemy import text
 
 from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, Recent, RecentLine, RecentWork
 from control.db.database import Database
-from control.db.demand import SETTLED, PostgresDemand
+from control.db.demand import SETTLED, SILENT, PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
 from control.db.plans import PostgresPlans
-from control.demand.heard_load import SILENT, HeardLoad
+from control.demand.heard_load import HeardLoad
 from control.planning.graph_sources import app_works
 from control.planning.world import World
 from control.reconcile.burst_watch import BURST, BurstWatch

@@ -4,9 +4,10 @@ import { keyCosts } from "@/api/ledger";
 import { Button } from "@/components/Button";
 import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
-import { Num, percent, Usd } from "@/components/figures";
+import { percent, Usd } from "@/components/figures";
 import { Meter } from "@/components/Meter";
 import { TableBox } from "@/components/TableBox";
+import { ServedCells, ServedHeads } from "./Served";
 
 type KeyCost = Schemas["KeyCost"];
 
@@ -53,9 +54,7 @@ function Split({ keys, usd, idle }: { keys: KeyCost[]; usd: number; idle: number
             <th scope="col" className="right">Its part</th>
             <th scope="col">Share</th>
             <th scope="col" className="right">A million tokens</th>
-            <th scope="col" className="right">Requests</th>
-            <th scope="col" className="right">Tokens of prompts</th>
-            <th scope="col" className="right">Tokens of answers</th>
+            <ServedHeads />
           </tr>
         </thead>
         <tbody>
@@ -69,9 +68,7 @@ function Split({ keys, usd, idle }: { keys: KeyCost[]; usd: number; idle: number
               <td className="right strong"><Usd value={each.usd} /></td>
               <td style={{ minWidth: 120 }}>{share(called(each), each.usd)}</td>
               <td className="right"><Usd value={each.usd_per_million_tokens} none="none served" /></td>
-              <td className="right"><Num value={each.requests} /></td>
-              <td className="right"><Num value={each.prompt_tokens} /></td>
-              <td className="right"><Num value={each.output_tokens} /></td>
+              <ServedCells of={each} />
             </tr>
           ))}
         </tbody>

@@ -4,10 +4,11 @@ import type { Schemas } from "@/api/client";
 import { usage } from "@/api/ledger";
 import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
-import { Num, Percent, percent, Usd } from "@/components/figures";
+import { Percent, percent, Usd } from "@/components/figures";
 import { Meter } from "@/components/Meter";
 import { TableBox } from "@/components/TableBox";
 import { Keys } from "./Keys";
+import { ServedCells, ServedHeads } from "./Served";
 
 type Report = Schemas["UsageReport"];
 
@@ -43,9 +44,7 @@ function Models({ models }: { models: Report["models"] }) {
             <th scope="col">Model</th>
             <th scope="col" className="right">A million tokens</th>
             <th scope="col" className="right">Spent</th>
-            <th scope="col" className="right">Requests</th>
-            <th scope="col" className="right">Tokens of prompts</th>
-            <th scope="col" className="right">Tokens of answers</th>
+            <ServedHeads />
             <th scope="col">Capacity used</th>
             <th scope="col" className="right">Idle</th>
           </tr>
@@ -61,9 +60,7 @@ function Models({ models }: { models: Report["models"] }) {
               </td>
               <td className="right strong"><Usd value={each.usd_per_million_tokens} none="none served" /></td>
               <td className="right"><Usd value={each.usd} /></td>
-              <td className="right"><Num value={each.requests} /></td>
-              <td className="right"><Num value={each.prompt_tokens} /></td>
-              <td className="right"><Num value={each.output_tokens} /></td>
+              <ServedCells of={each} />
               <td style={{ minWidth: 130 }}>
                 {each.used == null ? (
                   <span className="muted">not known</span>
@@ -100,9 +97,7 @@ function Projects({ report }: { report: Report }) {
               <th scope="col">Project</th>
               <th scope="col" className="right">Its part</th>
               <th scope="col" className="right">A million tokens</th>
-              <th scope="col" className="right">Requests</th>
-              <th scope="col" className="right">Tokens of prompts</th>
-              <th scope="col" className="right">Tokens of answers</th>
+              <ServedHeads />
             </tr>
           </thead>
           <tbody>
@@ -111,9 +106,7 @@ function Projects({ report }: { report: Report }) {
                 <td className="break">{each.project || "(no key was asked for)"}</td>
                 <td className="right strong"><Usd value={each.usd} /></td>
                 <td className="right"><Usd value={each.usd_per_million_tokens} none="none served" /></td>
-                <td className="right"><Num value={each.requests} /></td>
-                <td className="right"><Num value={each.prompt_tokens} /></td>
-                <td className="right"><Num value={each.output_tokens} /></td>
+                <ServedCells of={each} />
               </tr>
             ))}
           </tbody>
