@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from templates_lib.apps.app import serving_id
 from templates_lib.apps.served_model import UNIT_OF_PHASE
 from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.work import Unit, WorkClass
 
@@ -29,15 +30,11 @@ class PlannedPool:
 def planned_pools(plan: Plan, snapshot: Snapshot, classes: Iterable[WorkClass]) -> dict[str, PlannedPool]:
     """Return the pools that the plan has members of, by work class. `snapshot`: that it was made on; `classes`: of its
     library, as far as they are known."""
-    members: Counter[str] = Counter()
+    members = usable_units_per_s(plan, snapshot.settings)
     nodes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    capacity: defaultdict[str, float] = defaultdict(float)
     for planned in plan.instances:
-        for name, units_per_s in planned.units_per_s.items():
-            members[name] += planned.count
+        for name in planned.units_per_s:
             nodes[name].update({config: planned.count * number for config, number in planned.nodes.items()})
-            cap = snapshot.settings.cap(name, planned.template_id, planned.nodes)
-            capacity[name] += planned.count * cap * units_per_s
     asked: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for route in snapshot.routes:
         for leg in route.legs:
@@ -45,10 +42,21 @@ def planned_pools(plan: Plan, snapshot: Snapshot, classes: Iterable[WorkClass]) 
     units = {each.id: each.unit for each in classes}
     return {
         name: PlannedPool(
-            units.get(name) or unit_of_text(name), members[name], dict(nodes[name]), capacity[name], asked[name]
+            units.get(name) or unit_of_text(name), len(usable), dict(nodes[name]), sum(usable), asked[name]
         )
-        for name in members
+        for name, usable in members.items()
     }
+
+
+def usable_units_per_s(plan: Plan, settings: Settings) -> dict[str, list[float]]:
+    """Return for each work class what the plan may have each of its members do: their certified capacity times the
+    share of it that may be used. `settings`: those that the plan was made with."""
+    members: defaultdict[str, list[float]] = defaultdict(list)
+    for planned in plan.instances:
+        for name, units_per_s in planned.units_per_s.items():
+            cap = settings.cap(name, planned.template_id, planned.nodes)
+            members[name] += planned.count * [cap * units_per_s]
+    return dict(members)
 
 
 def unit_of_text(work_class: str) -> Unit | None:

@@ -19,7 +19,9 @@ from itertools import chain
 from control.db.database import Database
 from control.db.demand import SETTLED, PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
+from control.db.plans import PostgresPlans
 from control.demand.heard_load import HeardLoad
+from control.fleet.planned_pools import usable_units_per_s
 from control.planning.app_demand import Metered
 from control.planning.fleet import Fleet
 from control.planning.graph_sources import app_works
@@ -52,6 +54,9 @@ class BurstWatch:
         self.heard = HeardLoad()
         """What gateways say of the last seconds; where they say nothing, what they report each minute counts alone."""
         self._offered, self._overrides = PostgresDemand(database), PostgresDemandOverrides(database)
+        self._plans = PostgresPlans(database)
+        self._usable: dict[str, tuple[str, dict[str, list[float]]]] = {}
+        """Fleet → id of the plan that it was found of, and what that may have its members do."""
         self._looked: dict[str, int] = {}
         """Fleet → number of the minute that was looked at last."""
         self._seen: dict[tuple[str, str], Seen] = {}
@@ -70,13 +75,13 @@ class BurstWatch:
         span = timedelta(seconds=settings.calm_s + 2 * _STEP_S)
         recent = self._offered.histories(fleet.name, now, span, _STEP_S)
         working, instances, found = self._overrides.working(fleet.name, now), tuple(own), []
-        works = app_works(world.sources)
+        works, usable = app_works(world.sources), self._usable_units_per_s(world, plan)
         for app, each in rules.items():
             known = working.get(app)
             if known is not None and known.made_by != BURST:
                 continue
             work = works[app]
-            own_settings, pools = _with_promise(settings, work), _pools(world, plan, work, each)
+            own_settings, pools = _with_promise(settings, work), _pools(usable, work, each)
             asked = asked_of(each, recent, lately, pools)
             if asked is None:
                 continue
@@ -120,6 +125,19 @@ class BurstWatch:
             seen.forecast = step, sum(each.requests_per_s for each in demand if each.app == app)
         return seen.forecast[1]
 
+    def _usable_units_per_s(self, world: World, plan: Plan) -> dict[str, list[float]]:
+        """By the settings that the plan was made with: what they let a pool do is what it was planned for."""
+        known = self._usable.get(world.fleet.name)
+        if known is not None and known[0] == plan.id:
+            return known[1]
+        try:
+            settings = self._plans.snapshot(plan.snapshot_version).settings
+        except (LookupError, ValueError):  # it is stored no more, or an earlier release's
+            settings = world.fleet.settings
+        found = usable_units_per_s(plan, settings)
+        self._usable[world.fleet.name] = plan.id, found
+        return found
+
 
 def _short(pools: AppPools, asked: Asked, settings: ScalingSettings, now: datetime) -> str:
     """Say which pools of an app have too few members; empty: none."""
@@ -156,13 +174,10 @@ def _rules(fleet: Fleet) -> Mapping[str, list[DemandRule]]:
     return found
 
 
-def _pools(world: World, plan: Plan, work: AppWork, rules: Iterable[DemandRule]) -> AppPools:
-    members: dict[str, list[float]] = {}
-    for instance in plan.instances:
-        for work_class, units_per_s in instance.units_per_s.items():
-            if work_class.startswith(f"{work.app.name}/") and units_per_s > 0:
-                usable = world.fleet.settings.utilisation_cap * units_per_s
-                members.setdefault(work_class, []).extend([usable] * instance.count)
+def _pools(usable: Mapping[str, list[float]], work: AppWork, rules: Iterable[DemandRule]) -> AppPools:
+    """`usable`: work class → units/s that the plan may have each member do."""
+    own = f"{work.app.name}/"
+    members = {name: each for name, each in usable.items() if name.startswith(own) and sum(each) > 0}
     units: dict[str, float] = {}
     routes = work.routes()
     for rule in rules:

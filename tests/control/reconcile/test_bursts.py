@@ -1,6 +1,7 @@
 """Load of an app beyond its plan is planned for at once, held for a while, and no longer."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -95,6 +96,20 @@ def test_a_burst_is_planned_for_until_less_has_come_for_a_while(database: Databa
     assert held[3] == held[4] == pytest.approx(1.2 * 5.0, rel=1e-3)
     assert held[-1] == 0, "it has lapsed"
     assert held[5] > 0
+
+
+def test_a_pool_can_do_what_its_plan_was_made_to_use_of_it(database: Database, tmp_path: Path) -> None:
+    session, world = session_of(database), world_of(tmp_path, SPEC)
+    recording, templates = session.record(world, NOON)
+    report = session.plan(recording, templates, baselines=False)
+    snapshot, plan, usual = report.snapshot, report.plan, 0.05
+    tell(database, world, START, usual)
+    assert BurstWatch(database).look(world, plan, seen(0)) == (), "its members can do that"
+    caps = {name: 1e-3 for each in plan.instances for name in each.units_per_s}
+    little = replace(snapshot, version="little", settings=snapshot.settings.capped(caps))
+    planned_with_little = replace(plan, id="little", snapshot_version=little.version)
+    PostgresPlans(database).save("chat", planned_with_little, little)
+    assert BurstWatch(database).look(world, planned_with_little, seen(0)), "it may not have them do that"
 
 
 def test_what_an_operator_says_and_a_ceiling_stand(database: Database, tmp_path: Path) -> None:
