@@ -8,7 +8,7 @@ lengths. The simulator gets the same requests and the profiles of the sweeps, no
 load: |simulated - real| / real of every request's time to first token (prefill) and time per further token (decode), in
 the mean and at the 99th percentile, over the real runs; that of their distributions (`curve`); and, as the floor, how
 far the real runs are from each other. The bar is the paper's own error (5.6 % prefill, 7.2 % decode) or 1.5 times the
-floor, whichever is larger. It takes three quarters of an hour, in which nothing else may run here.
+floor, whichever is larger. It takes three quarters of an hour to one, in which nothing else may run here.
 
 Runs are kept, and what is kept is not measured again. Exits 1 where a bar is missed, 2 where runs are missing.
 """

@@ -11,7 +11,7 @@ from bench.fidelity.simulated import Latencies
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-STYLES = {"simulated": ("#d62728", "--"), "real, four times": ("#1f77b4", "-")}
+STYLES = {"simulated": ("#d62728", "--"), "real, each pass": ("#1f77b4", "-")}
 
 
 def draw(runs: Mapping[tuple[str, float], Sequence[Latencies]], path: Path) -> None:
