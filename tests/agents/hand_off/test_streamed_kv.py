@@ -160,7 +160,7 @@ def test_a_link_that_breaks_amid_a_prompt_goes_on_where_it_was(checkpoints: dict
         assert sum(at.arrived[2]) < 2 * at.kv_bytes(220)
         whole = Pipeline.load(open_checkpoint(checkpoints["gpt-oss"]), [LAYERS])
         assert at.decode(2, running, 8) == whole.generate(prompt_of(220), 8)
-        at.open(epoch=100)  # the last acknowledgement may have been lost with the link: a sender holds on until it comes
+        at.open(epoch=100)  # the last acknowledgement may have been lost with the link: senders hold on until it comes
         until(lambda: not held_by_senders(at))
 
 
