@@ -49,12 +49,13 @@ def print_plan(report: PlanReport, console: Console) -> None:
 
 
 def _attainment(plan: Plan) -> Table:
-    shown = table("work class", "promised", "kept", "requests", right=("promised", "kept", "requests"))
-    shown.title = "Objectives kept in simulation at the planned rates"
+    seeds = ", ".join(str(seed) for seed in sorted({each.seed for each in plan.attainment.values()}))
+    shown = table("work class", "promised", "kept", "±", "requests", right=("promised", "kept", "±", "requests"))
+    shown.title = f"Objectives kept in simulation at the planned rates, seed {seeds}"
     for name, each in sorted(plan.attainment.items()):
         style = "" if each.is_kept else "bold red"
         kept = Text(f"{100 * each.share:.2f} %", style=style)
-        shown.add_row(name, f"{each.percentile:g} %", kept, f"{each.requests:,}")
+        shown.add_row(name, f"{each.percentile:g} %", kept, f"{100 * each.error:.2f}", f"{each.requests:,}")
     return shown
 
 

@@ -94,9 +94,14 @@ class Attained:
 
     @property
     def is_kept(self) -> bool:
-        """Tell whether the promise was kept by one standard error of the share at least."""
+        """Tell whether the promise was kept by one standard error of the promised share at least."""
+        return self.share >= self.percentile / 100 + self.error
+
+    @property
+    def error(self) -> float:
+        """Standard error that the promised share has among so many requests, where they are independent."""
         promised = self.percentile / 100
-        return self.share >= promised + math.sqrt(promised * (1 - promised) / max(self.requests, 1))
+        return math.sqrt(promised * (1 - promised) / max(self.requests, 1))
 
 
 @dataclass(frozen=True, slots=True)

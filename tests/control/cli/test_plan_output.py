@@ -18,7 +18,7 @@ from templates_lib.values.engines import ENGINES
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
-from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
+from templates_lib.values.plan import Attained, Flow, Plan, PlannedInstance, PlannedOffer, Reason
 from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.template import Software
@@ -123,6 +123,16 @@ def test_tables_say_what_runs_where_and_what_it_rests_on() -> None:
         "2025-11-30 to 2026-05-20", "derived-L4x2",
     ):  # fmt: skip
         assert part in text
+
+
+def test_what_was_simulated_is_said_with_its_seed_and_how_well_it_is_known() -> None:
+    kept, missed = Attained(0.9941, 99.0, 24_000, 7), Attained(0.982, 99.0, 400, 7)
+    made = dataclasses.replace(plan(), attainment={"m/prefill": kept, "m/decode": missed})
+    text = printed(report(plan=made))
+    rows = [line.split() for line in text.splitlines()]
+    assert "at the planned rates, seed 7" in " ".join(text.split())
+    assert ["m/prefill", "99", "%", "99.41", "%", "0.06", "24,000"] in rows
+    assert ["m/decode", "99", "%", "98.20", "%", "0.50", "400"] in rows  # sqrt(0.99 x 0.01 / 400)
 
 
 def test_a_narrow_terminal_gets_a_list_of_unbroken_lines() -> None:
