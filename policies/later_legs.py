@@ -1,7 +1,8 @@
 """Choice of instances for the legs of a request behind the first, which `policies.slack` binds.
 
 The plan's flows from the zone of the first leg are quotas: the one that is furthest behind its due is next. In its zone
-the instance with the least load for its capacity takes the leg. The functions work on records in arrays, as in `slack`.
+the instance with the least load for its capacity takes the leg, of those whose KV cache has room for one more of the
+size of what it has; where none has, of all. The functions work on records in arrays, as in `slack`.
 """
 
 from typing import Protocol
@@ -61,6 +62,10 @@ class Loaded(Protocol):
     @property
     def room(self) -> int: ...
 
+    @property
+    def kv_most(self) -> float:
+        """Legs that its KV cache has room for: see `most_in_kv`."""
+
 
 @register_jitable
 def choose_legs(
@@ -118,14 +123,23 @@ def _next_flow(route: Route, flows: Rows[Flow], flow_zones: Ints, zone: int) -> 
 
 @register_jitable
 def _least_loaded(leg: Leg, servers: Rows[Server], instances: Rows[Loaded], zone: int) -> int:
-    """The instance for a leg with the least load for its capacity, in the zone or anywhere (-1); -1: all are full."""
-    best, least = -1, np.inf
+    """The instance for a leg with the least load for its capacity, in the zone or anywhere (-1), of those whose KV
+    cache has room for one more where any has; -1: all are full."""
+    best, least, any_fits = -1, np.inf, False
     for at in range(leg.server_at, leg.server_at + leg.servers):
         server = servers[at]
         if server.weight <= 0 or (zone >= 0 and server.zone != zone):
             continue
         own = instances[server.instance]
-        load = (own.held + 1) / server.weight
-        if own.room > 0 and load < least:
-            best, least = server.instance, load
+        load, fits = (own.held + 1) / server.weight, own.held + 1 <= own.kv_most
+        if own.room > 0 and ((fits and not any_fits) or (fits == any_fits and load < least)):
+            best, least, any_fits = server.instance, load, fits
     return best
+
+
+@register_jitable
+def most_in_kv(running: int, blocks: int, free: int) -> float:
+    """Legs that a KV cache of so many blocks holds, as large as the `running` ones are in the mean that have the blocks
+    that are not free; infinite where none has any."""
+    used = blocks - free
+    return running * blocks / used if running > 0 and used > 0 else np.inf

@@ -1,5 +1,6 @@
 """The gateway's end of the channel to one instance's scheduler, and what is known of that instance."""
 
+from math import inf
 from typing import Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, 
 from agents.messages.to_scheduler import AskPlaces, LogitRules, OtherLeg, Pooling
 from control.gateway.api_error import ApiError, of_earlier_release, without_grammars, without_states
 from control.gateway.slack_rows import MemberState
+from policies.later_legs import most_in_kv
 from policies.pace import Pace
 from policies.room import Room
 
@@ -88,7 +90,9 @@ class InstanceLink:
         is_open = self.is_usable and not self.is_resting
         has_place = self.prompts < _MOST_PROMPTS and not self.places.is_full
         held, room = held + self.others, is_open and not self.room.is_full
-        return MemberState(is_open, has_place, self.prompts == 0, held, room, self.pace.ratio)
+        of = self.status
+        kv_most = inf if of is None else most_in_kv(of.running, of.kv_blocks, of.kv_blocks_free)
+        return MemberState(is_open, has_place, self.prompts == 0, held, room, self.pace.ratio, kv_most)
 
     def ask(self, slack_s: float, calls: int) -> None:
         """Ask for places, where other gateways have them. Raises ChannelError."""

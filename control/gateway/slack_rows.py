@@ -26,6 +26,8 @@ class MemberState(NamedTuple):
     """As in `policies.later_legs`."""
     pace: float
     """As in `policies.slack.Member`."""
+    kv_most: float
+    """As `room`."""
 
 
 class ServedLeg:

@@ -215,7 +215,7 @@ def _instances(
 ) -> tuple[Rows[r.Instance], int, int]:
     """Instances, and how many seats and intervals they have together."""
     lives = fleet.instances
-    table = rows_of(r.Instance, len(lives), alive=True, room=settings.max_waiting)
+    table = rows_of(r.Instance, len(lives), alive=True, room=settings.max_waiting, kv_most=np.inf)
     station = {id(batch): row for row, batch in enumerate(batches)}
     nodes = groups = seats = uses = apps = 0
     for number, life in enumerate(lives):

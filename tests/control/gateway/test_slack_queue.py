@@ -211,6 +211,34 @@ def test_decode_legs_go_by_the_flows_of_the_plan_and_in_their_zone_to_who_has_le
     asyncio.run(scenario())
 
 
+def test_decode_legs_go_to_who_has_room_for_their_kv_cache(tmp_path: Path) -> None:
+    """Two are as fast, and one has KV blocks for two of these requests alone."""
+
+    async def scenario() -> None:
+        slow = EchoSettings(step_s=0.02)
+        with echo_fleet(tmp_path, p=EchoSettings(), small=replace(slow, kv_blocks=2 * 7), large=slow) as fleet:
+            dispatcher = fleet.dispatcher()
+            decodes = [member("m", name, "z", DECODE, 100.0) for name in ("small", "large")]
+            first = replace(member("m", "p", "z", PREFILL), times=takes(0.0))
+            fleet.publish(dispatcher, slack_model(first, *decodes))
+            await fleet.usable(dispatcher)
+            calls = [fleet.call(100) for _ in range(2)]  # with their prompts 7 blocks each
+            for call in calls:
+                dispatcher.start(call)
+            links = [dispatcher._links[name] for name in ("small", "large")]
+            async with asyncio.timeout(60):  # one each, and the gateway knows it
+                while any(link.status is None or link.status.running != 1 for link in links):
+                    await asyncio.sleep(0.001)
+            more = [fleet.call(100) for _ in range(8)]
+            for call in more:
+                dispatcher.start(call)
+            for call in (*calls, *more):
+                assert_whole(await ended(call))
+            assert {name: len(fleet.schedulers[name].calls) for name in ("small", "large")} == {"small": 2, "large": 8}
+
+    asyncio.run(scenario())
+
+
 def test_a_key_that_floods_the_queue_does_not_hold_up_another(tmp_path: Path) -> None:
     async def scenario() -> None:
         with echo_fleet(tmp_path, one=one_by_one(0.02)) as fleet:

@@ -9,7 +9,7 @@ from control.simulator.serving.kernel.heap import look_at
 from control.simulator.serving.kernel.records import REFUSED_LATE
 from control.simulator.serving.kernel.world import Limits, World
 from policies import late_refusal, queue_parts, slack
-from policies.later_legs import choose_legs
+from policies.later_legs import choose_legs, most_in_kv
 
 
 @compiled
@@ -34,6 +34,7 @@ def bind_waiting(w: World, limits: Limits, number: int, now_s: float) -> None:
         if call < 0:
             break
         row = w.waiting[call]
+        _note_kv(w, w.candidates[member].route)
         if not choose_legs(
             w.routes, w.route_legs, w.servers, w.flows, w.flow_zones, w.instances, w.candidates[member], w.chosen
         ):
@@ -91,3 +92,32 @@ def _tokens_free(w: World, number: int) -> float:
             most = max(most, w.nodes[own.node_at + node].free_blocks)
         least = min(least, float(most))
     return least * pipeline.block_tokens
+
+
+@compiled
+def _note_kv(w: World, number: int) -> None:
+    """What the instances for the later legs of a route have room for in their KV caches."""
+    route = w.routes[number]
+    for leg in range(route.leg_at + 1, route.leg_at + route.legs):
+        servers = w.route_legs[leg]
+        for at in range(servers.server_at, servers.server_at + servers.servers):
+            server = w.servers[at]
+            if server.weight > 0 and not w.instances[server.instance].serves_batches:
+                w.instances[server.instance].kv_most = _kv_most(w, server.instance)
+
+
+@compiled
+def _kv_most(w: World, number: int) -> float:
+    """As a scheduler tells it to gateways: blocks of the stage that has the fewest, and free ones of the stage that has
+    the fewest of those."""
+    own = w.instances[number]
+    pipeline = w.pipelines[own.model]
+    least, least_free = -1, -1
+    for stage in range(pipeline.depth):
+        blocks, free = 0, 0
+        for node in range(w.stages[pipeline.stage_at + stage].node, w.stages[pipeline.stage_at + stage + 1].node):
+            blocks += w.limits[pipeline.limit_at + node].blocks
+            free += w.nodes[own.node_at + node].free_blocks
+        least = blocks if least < 0 else min(least, blocks)
+        least_free = free if least_free < 0 else min(least_free, free)
+    return most_in_kv(own.running, least, least_free)

@@ -105,6 +105,8 @@ class Instance:
     arrivals: int
     room: int
     """Room for requests, as gateways know it: `policies.room`."""
+    kv_most: float
+    """As in `policies.later_legs`; as of the last request that it might have had."""
     use_at: int
     """First place in `use_s`."""
     use_first: int
