@@ -25,6 +25,9 @@ _HEAD_SLICE, _SLICE = 16 << 10, 64 << 10
 256 KiB of them; parts of a body are cheap, and each is added to those before."""
 
 _SPREAD = 0.25
+_LOOKS = 4
+"""In which the time of a client that reads nothing is counted: while this process itself is stopped, no client is slow,
+and one look comes late however long that was."""
 
 
 class TooManyRequestsError(Exception):
@@ -106,13 +109,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def _expect_read(self) -> None:
-        held = self.transport.get_write_buffer_size()
-        self._unread_timer = self.loop.call_later(self.LIMITS.write_timeout_s, self._look_if_read, held)
+        self._look_again(self.transport.get_write_buffer_size(), _LOOKS)
 
-    def _look_if_read(self, held: int) -> None:
+    def _look_again(self, held: int, looks: int) -> None:
+        self._unread_timer = self.loop.call_later(self.LIMITS.write_timeout_s / _LOOKS, self._look_if_read, held, looks - 1)
+
+    def _look_if_read(self, held: int, looks: int) -> None:
         """Writing resumes only once nearly all is read, which takes slow clients long: what they read counts."""
         if self.transport.get_write_buffer_size() < held:
             self._expect_read()
+        elif looks:
+            self._look_again(held, looks)
         else:
             self.transport.abort()
 

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -28,6 +27,7 @@ from tests.control.profiles.given import give_profiles
 from tests.e2e.conftest import MEDLEY, environment, run_medley
 from tests.e2e.test_up_command import QUICK
 from tests.forked import Forked
+from tests.free_port import free_port
 
 FLEET = "small"
 PATIENCE_S = 480.0
@@ -48,17 +48,10 @@ solver: {n_max: 1, rho: 12}
 """
 
 
-def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
-
-
 class Team:
     def __init__(self, home: Path) -> None:
         self.home = home
-        hub, registry = free_ports()
+        hub, registry = free_port(), free_port()
         self.ports = (f"--hub-port={hub}", f"--registry-port={registry}")
         self.started: list[Forked] = []
         self.log = home / "reconcile.log"

@@ -7,8 +7,8 @@ import pytest
 from control.db.database import open_database
 from tests.control.api.conftest import now
 from tests.control.api.worlds import kept_plan, serving
-from tests.e2e.test_reconcile_command import free_ports
 from tests.forked import Forked
+from tests.free_port import free_port
 from tests.terraform.conftest import PATIENCE_S, ControlPlane, Make
 
 pytestmark = [pytest.mark.needs("terraform"), pytest.mark.slow]
@@ -59,7 +59,7 @@ def test_a_fleet_that_serves_is_destroyed_only_when_that_is_meant(make: Make, co
     # Meant: it is gone when a reconciler has drained it, for which destroy waits.
     terraform.apply("-var=loss=true")
     destroying = terraform.start("destroy", "-auto-approve")
-    hub, registry = free_ports()
+    hub, registry = free_port(), free_port()
     ports = (f"--hub-port={hub}", f"--registry-port={registry}")
     home = {"MEDLEY_DATABASE_URL": control_plane.database_url, "MEDLEY_HOME": str(terraform.directory)}
     reconciler = Forked("medley", ("reconcile", *ports), env=os.environ | home)

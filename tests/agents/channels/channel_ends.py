@@ -108,9 +108,9 @@ class Ends:
         self.opened.append(dialer)
         return dialer
 
-    async def met(self) -> tuple[Seen, Listener[ToScheduler], Dialer[ToGateway]]:
+    async def met(self, bind: str = "tcp://127.0.0.1:0") -> tuple[Seen, Listener[ToScheduler], Dialer[ToGateway]]:
         """A listener and a dialer that it has welcomed, and what that one sees."""
-        seen, listener = Seen(), self.listen()
+        seen, listener = Seen(), self.listen(bind)
         dialer = self.dial(listener.endpoint, seen)
         await dialer.wait_up(PATIENCE_S)
         return seen, listener, dialer

@@ -18,6 +18,7 @@ from agents.messages.session import NEWEST_PROTOCOL, Hello
 from agents.messages.to_gateway import Status
 from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Sampling, ToScheduler
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Heard, Seen
+from tests.free_port import free_address
 
 STATUS = Status("ready", 1, 2, 30, 4)
 
@@ -167,7 +168,7 @@ def test_a_full_queue_is_an_error_not_a_wait():
 def test_a_listener_that_goes_away_is_noticed_and_found_again():
     async def scenario():
         async with Ends() as ends:
-            seen, listener, dialer = await ends.met()
+            seen, listener, dialer = await ends.met(free_address())
             listener.close()
             ends.opened.remove(listener)
             await seen.until(lambda: seen.downs)

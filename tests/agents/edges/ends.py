@@ -10,15 +10,17 @@ from agents.edges.settings import EdgeSettings
 from agents.transfer.rendezvous import join
 
 HIDDEN = 4
+PATIENCE_S = 120.0
+"""Of an end for the other, which is a process that loads torch first."""
 
 
-def settings(timeout_s: float = 20.0, dtype: torch.dtype = torch.float32, **changes: Any) -> EdgeSettings:
+def settings(timeout_s: float = PATIENCE_S, dtype: torch.dtype = torch.float32, **changes: Any) -> EdgeSettings:
     return EdgeSettings(HIDDEN, dtype, max_rows=1000, peer_timeout_s=timeout_s, **changes)
 
 
 def receive(port: int, count: int) -> None:
     """Takes `count` rows, then stays until its input ends."""
-    edge = connect_receiver(join("127.0.0.1", port, 20), "e", settings())
+    edge = connect_receiver(join("127.0.0.1", port, PATIENCE_S), "e", settings())
     for _ in range(count):
         edge.receive(1)
     print("received", flush=True)
@@ -27,7 +29,7 @@ def receive(port: int, count: int) -> None:
 
 def send(port: int, count: int) -> None:
     """Gives `count` rows, then stays until its input ends."""
-    edge = connect_sender(join("127.0.0.1", port, 20), "e", settings())
+    edge = connect_sender(join("127.0.0.1", port, PATIENCE_S), "e", settings())
     for _ in range(count):
         edge.send(torch.zeros(1, HIDDEN))
     print("sent", flush=True)

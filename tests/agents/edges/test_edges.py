@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from agents.edges.nccl_pair import agree
 from agents.edges.settings import EdgeSettings
 from agents.transfer.errors import LinkLostError
 from agents.transfer.rendezvous import Rendezvous, join
-from tests.agents.edges.ends import HIDDEN, settings
+from tests.agents.edges.ends import HIDDEN, PATIENCE_S, settings
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -47,7 +49,7 @@ def start(rendezvous: Rendezvous) -> Iterator[Start]:
 def pair(rendezvous: Rendezvous, agreed: EdgeSettings) -> tuple[Sender, Receiver]:
     """Both ends of an edge in this process."""
     senders: list[Sender] = []
-    at = (rendezvous.host, rendezvous.port, 20.0)
+    at = (rendezvous.host, rendezvous.port, PATIENCE_S)
     other = threading.Thread(target=lambda: senders.append(connect_sender(join(*at), "e", agreed)))
     other.start()
     receiver = connect_receiver(join(*at), "e", agreed)
@@ -57,7 +59,7 @@ def pair(rendezvous: Rendezvous, agreed: EdgeSettings) -> tuple[Sender, Receiver
 
 def relay(port: int, place: MeshPlace, rounds: int) -> list[int]:
     """Sends to all behind it what came from all before, plus a number of its own; sums by round."""
-    mesh = connect_mesh(join("127.0.0.1", port, 20), place, settings())
+    mesh = connect_mesh(join("127.0.0.1", port, PATIENCE_S), place, settings())
     sums = []
     for rows in range(1, rounds + 1):
         total = torch.full((rows, HIDDEN), float(place.worker + 1))
@@ -99,13 +101,15 @@ def test_two_ends_between_which_nccl_does_not_work_take_gloo(rendezvous: Rendezv
 @pytest.mark.parametrize("said", [(True, True), (True, False), (False, True), (False, False)])
 def test_both_ends_come_to_the_same_verdict(rendezvous: Rendezvous, said: tuple[bool, bool]) -> None:
     with ThreadPoolExecutor(2) as pool:
-        stores = [join(rendezvous.host, rendezvous.port, 20) for _ in said]
+        stores = [join(rendezvous.host, rendezvous.port, PATIENCE_S) for _ in said]
         assert set(pool.map(agree, stores, ("works",) * 2, (0, 1), said)) == {all(said)}
 
 
 def test_an_end_that_does_not_say_whether_it_has_nccl_is_lost(rendezvous: Rendezvous) -> None:
+    store = join(rendezvous.host, rendezvous.port, PATIENCE_S)
+    store.set_timeout(timedelta(seconds=0.5))
     with pytest.raises(LinkLostError, match="whether NCCL has it"):
-        connect_sender(join(rendezvous.host, rendezvous.port, 0.5), "e", settings(tries_nccl=True))
+        connect_sender(store, "e", settings(tries_nccl=True))
 
 
 def test_rows_go_from_every_peer_to_every_peer_and_through_the_parts_of_one(rendezvous: Rendezvous) -> None:
@@ -124,7 +128,7 @@ def test_rows_go_from_every_peer_to_every_peer_and_through_the_parts_of_one(rend
 
 def test_a_sender_that_is_killed_is_noticed_at_once(rendezvous: Rendezvous, start: Start) -> None:
     other = start("send", 1)
-    receiver = connect_receiver(join("127.0.0.1", rendezvous.port, 20), "e", settings(timeout_s=300))
+    receiver = connect_receiver(join("127.0.0.1", rendezvous.port, PATIENCE_S), "e", settings(timeout_s=300))
     receiver.receive(1)
     assert line(other) == "sent"
     other.kill()
@@ -134,7 +138,7 @@ def test_a_sender_that_is_killed_is_noticed_at_once(rendezvous: Rendezvous, star
 
 def test_a_receiver_that_is_killed_is_noticed_by_who_sends_on(rendezvous: Rendezvous, start: Start) -> None:
     other = start("receive", 1)
-    sender = connect_sender(join("127.0.0.1", rendezvous.port, 20), "e", settings(timeout_s=300))
+    sender = connect_sender(join("127.0.0.1", rendezvous.port, PATIENCE_S), "e", settings(timeout_s=300))
     sender.send(torch.zeros(1, HIDDEN))
     assert line(other) == "received"
     other.kill()
@@ -148,20 +152,21 @@ def test_a_receiver_that_is_killed_is_noticed_by_who_sends_on(rendezvous: Rendez
 
 
 def test_a_silent_sender_counts_as_lost(rendezvous: Rendezvous) -> None:
-    _sender, receiver = pair(rendezvous, settings(timeout_s=2))
+    _sender, receiver = pair(rendezvous, settings(timeout_s=4))  # in which they also have to meet
     with pytest.raises(LinkLostError):
         receiver.receive(1)
 
 
 def test_a_receiver_that_does_not_take_its_rows_counts_as_lost(rendezvous: Rendezvous) -> None:
-    sender, _receiver = pair(rendezvous, settings(timeout_s=2, unsent=1))
+    sender, _receiver = pair(rendezvous, settings(unsent=1))
+    sender._settings = replace(sender._settings, peer_timeout_s=1.0)
     sender.send(torch.zeros(1, HIDDEN))
     with pytest.raises(LinkLostError):
         sender.send(torch.zeros(1, HIDDEN))
 
 
 def test_an_end_that_never_comes_is_an_error_and_no_wait_for_ever(rendezvous: Rendezvous) -> None:
-    store = join("127.0.0.1", rendezvous.port, 20)
+    store = join("127.0.0.1", rendezvous.port, PATIENCE_S)
     with pytest.raises(LinkLostError, match="did not come"):
         connect_sender(store, "e", settings(timeout_s=0.5))
 

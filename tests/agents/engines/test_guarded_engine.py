@@ -29,7 +29,7 @@ Made = Callable[[str], TinyModel]
 WHOLE = LayerRange.whole(LAYERS)
 TOKENS = 40
 BLOCKS = 64
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from agents.transfer.errors import LinkLostError
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.components.tiny_graphs import save_graph
 from tests.agents.engines.pipelines import DEVICE
-from tests.agents.tensors.nodes import SETTINGS, Node, run_node
+from tests.agents.tensors.nodes import IMPATIENT, SETTINGS, Node, run_node
 
 COMPONENT, OTHER = "vision", "hearing"
 VALUES = np.random.default_rng(0).standard_normal((3, 28, 28)).astype(np.float32)
@@ -26,7 +26,7 @@ KEY = "picture-of-some-hash"
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    with run_node(SETTINGS) as node:
+    with run_node(IMPATIENT) as node:
         yield node
 
 

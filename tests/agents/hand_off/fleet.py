@@ -32,7 +32,9 @@ Cut = tuple[tuple[int, ...], tuple[tuple[float, ...], ...]]
 """Layers of each stage, and the weights of its nodes."""
 KV_BLOCKS = 64
 """Of a node: room for ten requests and not for 64."""
-QUICK = ("--heartbeat-s", "0.2", "--lost-after-s", "3")
+QUICK = ("--heartbeat-s", "0.2", "--lost-after-s", "60")
+"""A gateway that soon hears what instances do, and takes none for lost that a busy machine lets wait: one that is killed
+hangs up."""
 
 
 class Fleet(World):
@@ -203,12 +205,14 @@ def id_tokenizer(folder: Path) -> None:
 
 
 @contextmanager
-def fleet_of(folder: Path, checkpoint: Path, instances: dict[str, tuple[str, Cut]], *gateway: str) -> Iterator[Fleet]:
-    """Name → leg and cut; ready. Answers are drafted where places are free."""
+def fleet_of(
+    folder: Path, checkpoint: Path, instances: dict[str, tuple[str, Cut]], *gateway: str, **options: Any
+) -> Iterator[Fleet]:
+    """Name → leg and cut; ready. Answers are drafted where places are free. `options`: of all instances."""
     fleet = Fleet(folder, checkpoint)
     try:
         for name, (leg, cut) in instances.items():
-            fleet.add(name, leg, cut, speculation=Speculation(1, 4))
+            fleet.add(name, leg, cut, speculation=Speculation(1, 4), **options)
         fleet.publish()
         fleet.start_gateway(*gateway)
         yield fleet

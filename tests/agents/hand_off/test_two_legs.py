@@ -36,12 +36,13 @@ def whole(checkpoint: Path) -> Pipeline:
 
 @pytest.fixture(scope="module")
 def pair(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Two uneven prefill stages, the second on two unequal nodes; three decode stages cut elsewhere."""
+    """Two uneven prefill stages, the second on two unequal nodes; three decode stages cut elsewhere. A worker may be
+    stopped for a while."""
     instances = {
         "p1": (PREFILL, ((4, 2), ((1.0,), (0.6, 0.4)))),
         "d1": (DECODE, ((1, 3, 2), ((1.0,), (0.5, 0.5), (1.0,)))),
     }
-    with fleet_of(tmp_path_factory.mktemp("pair"), checkpoint, instances, *QUICK) as fleet:
+    with fleet_of(tmp_path_factory.mktemp("pair"), checkpoint, instances, *QUICK, is_patient=True) as fleet:
         yield fleet
 
 

@@ -27,10 +27,11 @@ from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
 from templates_lib.values.placement import ONLY
 from tests.control.cloud.fake_cloud import FakeCloud
-from tests.control.db.processes import ROOT, lives
+from tests.control.db.processes import ROOT, lives, wait_until
 from tests.control.executor.fleets import START, Fleet, fleet, offer
 from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven
+from tests.free_port import free_address
 
 AGENT = ("-m", "agents.node")
 PATIENCE_S = 240.0
@@ -97,7 +98,7 @@ class Site:
     hub: Hub | None = None
     gateways: dict[str, str] = field(init=False)
     """Public key → name; what is changed counts when nodes are told next."""
-    bound: tuple[str, str] = ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
+    bound: tuple[str, str] = field(default_factory=lambda: (free_address(), free_address()))
 
     def __post_init__(self) -> None:
         self.medley: Fleet = fleet(self.database, self.cloud)
@@ -191,10 +192,12 @@ def play(site: Site, scenario: Callable[[Site], Any]) -> None:
 
 
 def end(agent: Agent, number: signal.Signals = signal.SIGTERM) -> tuple[int, list[int]]:
-    """Its exit status, and which of its children live on."""
+    """Its exit status, and which of its children live on: their own children end a moment after them."""
     children = [child.pid for child in psutil.Process(agent.process.pid).children(recursive=True)]
     agent.process.send_signal(number)
     status = agent.ended()
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: not any(map(lives, children)))
     return status, [pid for pid in children if lives(pid)]
 
 

@@ -1,7 +1,6 @@
 """A node in no network is reached at the ports that its cloud publishes, and at nothing else."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from agents.messages.to_gateway import Finished
 from agents.node.published import PortBook, PublishedPort, published_ports
 from tests.agents.node.sites import Site, play, until
 from tests.agents.node.test_units import deploy, executor, gateway_of, request, until_ready
+from tests.free_port import free_port
 
 PUBLISHED = {"MEDLEY_NODE_PORTS": "7600 7601", "RUNPOD_PUBLIC_IP": "192.0.2.7", "RUNPOD_TCP_PORT_7600": "40012"}
 
@@ -75,9 +75,7 @@ def test_executors_keep_a_port_each_until_there_is_none_left() -> None:
 
 
 def test_gateways_reach_an_executor_at_its_published_port(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
 
     async def scenario(site: Site) -> None:
         async with forwarding(port) as outside:

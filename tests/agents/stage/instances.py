@@ -69,6 +69,8 @@ class Instance:
     fault: tuple[str, Path] | None = None
     """What the engines have in their next step once a file is there (`faulty_stage`), and the file."""
     speculation: Speculation | None = None
+    is_patient: bool = False
+    """Whether its scheduler gives up no worker for its silence (`patient_scheduler`)."""
 
     def __enter__(self) -> "Instance":
         names = [[f"{s}.{n}" for n in range(len(stage))] for s, stage in enumerate(self.weights)]
@@ -120,7 +122,8 @@ class Instance:
 
     def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str] | Forked":
         stage = ("agents.stage",) if self.fault is None else ("tests.agents.stage.faulty_stage", *self.fault)
-        module = ("agents.scheduler",) if name == "scheduler" else stage
+        scheduler = "tests.agents.stage.patient_scheduler" if self.is_patient else "agents.scheduler"
+        module = (scheduler,) if name == "scheduler" else stage
         python = VLLM_PYTHON if self.engines.get(name) == "vllm-stage" else sys.executable
         return _started((python, "-m", *module, "--key", self.folder / f"{name}.key", *arguments))
 

@@ -175,13 +175,14 @@ def test_a_gateway_that_leaves_takes_its_requests_with_it(parallel: Instance) ->
 
     async def leave(gateway: Gateway) -> None:
         before.update(await finished(gateway))
-        gateway.send(asked(1, prompt_of(9), 240))
-        await gateway.until(lambda: gateway.tokens(1))
+        gateway.send(*(asked(n, prompt_of(9, n), 240) for n in range(40)))  # which take it many seconds
+        await gateway.until(lambda: gateway.tokens(0))
 
     async def look(gateway: Gateway) -> None:
-        await gateway.until(lambda: gateway.of(Status) and gateway.status().running == 0)
+        await gateway.until(lambda: gateway.of(Status) and gateway.status().running + gateway.status().waiting == 0)
         assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
-        assert await finished(gateway) == before, "it was ended, not computed to its end"
+        more = sum((await finished(gateway)).values()) - sum(before.values())
+        assert more < 20, "they were ended, not computed to their end"
 
     before: dict[FinishReason, int] = {}
     play(parallel, leave)

@@ -4,14 +4,17 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agents.tensors.client import TensorClient
 from agents.tensors.settings import SidecarSettings
 from agents.tensors.sidecar import Sidecar
 
 PAGE = 4096
-SETTINGS = SidecarSettings(256 * PAGE, 128 * PAGE, 64 * PAGE, chunk_bytes=16 * PAGE, stall_s=1.0)
+SETTINGS = SidecarSettings(256 * PAGE, 128 * PAGE, 64 * PAGE, chunk_bytes=16 * PAGE, stall_s=30.0)
+"""Of nodes whose links are not given up while they work, however busy the machine is."""
+IMPATIENT = replace(SETTINGS, stall_s=1.0)
+"""For who waits until a link is given up."""
 PATIENCE_S = 60
 
 

@@ -245,8 +245,8 @@ def test_a_tensor_that_its_producer_gives_up_is_gone_for_those_who_wait(ends: En
 
 
 def test_a_deadline_frees_what_nobody_takes_and_stops_who_writes_on(ends: Ends) -> None:
-    ends.producer.put("forgotten", numbers(10), keep_s=0.1)
-    writer = ends.producer.create("it", "uint8", (40 * PAGE,), keep_s=0.1)
+    ends.producer.put("forgotten", numbers(10), keep_s=0.5)
+    writer = ends.producer.create("it", "uint8", (40 * PAGE,), keep_s=0.5)
     wait_until(lambda: not ends.node.tensors)
     assert ends.node.held_bytes == 40 * PAGE, "it may still write there"
     with pytest.raises(BlobGoneError):

@@ -18,11 +18,12 @@ import pytest
 
 from agents.tensors.client import TensorClient
 from agents.transfer.errors import BlobGoneError, LinkLostError
-from tests.agents.tensors.nodes import PATIENCE_S, Node, wait_until
+from tests.agents.tensors.nodes import IMPATIENT, PATIENCE_S, Node, wait_until
 from tests.agents.tensors.parties import SIZE
 
 Process = subprocess.Popen[str]
 Start = Callable[..., Process]
+Nodes = Callable[..., Node]
 
 
 @pytest.fixture
@@ -116,8 +117,9 @@ def sidecar(party: Start, *more: object) -> tuple[Process, str]:
     return process, name
 
 
-def test_a_killed_sidecar_leaves_nothing_and_nobody_waits_for_it(node: Node, party: Start) -> None:
+def test_a_killed_sidecar_leaves_nothing_and_nobody_waits_for_it(start: Nodes, party: Start) -> None:
     """A consumer here, one on another node that has half of it, and a producer in the middle."""
+    node = start(IMPATIENT)
     far = node.client()
     mapped = mappings()
     process, name = sidecar(party)
@@ -151,8 +153,9 @@ def test_a_killed_sidecar_leaves_nothing_and_nobody_waits_for_it(node: Node, par
     wait_until(lambda: not node.held_bytes and not node.tensors)
 
 
-def test_a_killed_sidecar_of_a_consumer_holds_up_no_producer(node: Node, party: Start) -> None:
+def test_a_killed_sidecar_of_a_consumer_holds_up_no_producer(start: Nodes, party: Start) -> None:
     """Which waits for that consumer to be a chunk behind, and is told when it does not come back."""
+    node = start(IMPATIENT)
     process, name = sidecar(party)
     consumer, producer = TensorClient(name, "consumer", writes=False), node.client()
     rows = np.full(SIZE // 4, 7, np.uint8)

@@ -18,8 +18,9 @@ from agents.tensors.puller import dial
 from agents.transfer.errors import BadPieceError, BlobGoneError, LinkLostError, TransferError
 from agents.transfer.framed_link import FramedLink
 from agents.transfer.meeting import LinkListener
-from tests.agents.tensors.nodes import PAGE, PATIENCE_S, Node, wait_until
+from tests.agents.tensors.nodes import IMPATIENT, PAGE, PATIENCE_S, Node, wait_until
 
+Nodes = Callable[..., Node]
 encode = msgspec.msgpack.encode
 
 
@@ -83,7 +84,8 @@ def test_a_link_that_is_cut_goes_on_where_it_was(node: Node, other: Node, is_str
     wait_until(lambda: not node.held_bytes and not node.tensors)
 
 
-def test_a_link_that_stays_cut_is_given_up_by_both_ends(node: Node, other: Node) -> None:
+def test_a_link_that_stays_cut_is_given_up_by_both_ends(start: Nodes) -> None:
+    node, other = (start(IMPATIENT) for _ in range(2))
     producer = node.client()
     producer.put("it", np.zeros(100 * PAGE, np.uint8))
     with relay(producer.address, [100_000, *[0] * 10_000]) as between, pytest.raises(LinkLostError):
@@ -193,7 +195,8 @@ def test_links_that_hang_up_leave_no_descriptor(node: Node) -> None:
     wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
-def test_a_sidecar_of_which_nothing_is_known_is_out_of_reach(node: Node) -> None:
+def test_a_sidecar_of_which_nothing_is_known_is_out_of_reach(start: Nodes) -> None:
+    node = start(IMPATIENT)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = SidecarAddress("127.0.0.1", silent.getsockname()[1], b"x" * 32)
     with pytest.raises(LinkLostError):

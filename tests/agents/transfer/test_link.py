@@ -28,11 +28,11 @@ def rendezvous() -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def link(at: tuple[str, int], stall_s: float = STALL_S) -> Iterator[tuple[LinkEnd, LinkEnd]]:
+def link(at: tuple[str, int]) -> Iterator[tuple[LinkEnd, LinkEnd]]:
     """(sending end, receiving end)"""
     with ThreadPoolExecutor(1) as thread:
-        accepted = thread.submit(accept, "L 1", at, INTERFACE, stall_s)
-        sending = connect("L 1", at, stall_s)
+        accepted = thread.submit(accept, "L 1", at, INTERFACE, STALL_S)
+        sending = connect("L 1", at, STALL_S)
         receiving = accepted.result(PATIENCE_S)
     yield sending, receiving
     sending.close()
@@ -112,13 +112,19 @@ def test_memory_is_let_go_while_the_other_end_takes_nothing(rendezvous: tuple[st
         with holding:
             yield (memory.data,)
 
-    with link(rendezvous, 1.0) as (sending, _), ThreadPoolExecutor(1) as thread:
-        stalled = thread.submit(sending.send_piece, HEADER, len(memory), held)
-        while not stalled.done():
-            assert holding.acquire(timeout=0.9), "it is held for as long as the end waits"
-            holding.release()
+    with link(rendezvous) as (sending, _):
+        sending.stall_s, wait = 1.0, sending._wait
+        waited: list[bool] = []
+
+        def watched(event: int, timeout_s: float | None) -> None:
+            waited.append(holding.locked())
+            wait(event, timeout_s)
+
+        sending._wait = watched  # type: ignore[method-assign]
         with pytest.raises(LinkLostError, match="nothing for 1 s"):
-            stalled.result()
+            sending.send_piece(HEADER, len(memory), held)
+    assert waited
+    assert not any(waited), "it is held for as long as the end waits"
 
 
 def test_whoever_waits_is_told_when_somebody_hangs_up(rendezvous: tuple[str, int]) -> None:

@@ -15,7 +15,7 @@ from agents.transfer.errors import BlobGoneError, LinkLostError
 from agents.transfer.link import LinkEnd
 from agents.transfer.meeting import LinkAddress, LinkListener
 
-SECRET, STALL_S, PATIENCE_S = b"s" * 32, 10.0, 60
+SECRET, STALL_S, PATIENCE_S = b"s" * 32, 20.0, 60
 HEADER = b"header"
 
 

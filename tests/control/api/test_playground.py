@@ -145,7 +145,7 @@ def test_no_more_chats_are_asked_of_a_gateway_than_may_be_open_and_what_ends_mak
             asked, _ = silent.accept()
             assert api.post("/playground:chat", said("ab")).status_code == 503
             asked.close()
-            waits.join(30)
+            waits.join(120)
             assert first == [503]
             assert not playground._chats.locked()
 

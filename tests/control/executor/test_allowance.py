@@ -56,9 +56,9 @@ def test_of_nodes_that_are_asked_for_at_once_only_as_many_pass_as_there_is_money
         try:
             with allowed.of_node("i1", place, 1.0):
                 passed.append(place)
-                together.wait(10)
+                together.wait(120)
         except RetryLaterError:
-            together.wait(10)
+            together.wait(120)
 
     threads = [Thread(target=ask, args=(place,)) for place in range(5)]
     for thread in threads:

@@ -29,6 +29,7 @@ from policies.priority import Priority
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedModel
 from policies.slack import PROMPT_POINTS
 from tests.control.gateway.world import byte_tokenizer
+from tests.free_port import free_address
 
 CHANNEL = ChannelSettings(heartbeat_s=0.05, lost_after_s=2.0, reconnect_s=0.02, reconnect_max_s=0.1, linger_s=0.02)
 
@@ -64,7 +65,7 @@ class EchoFleet:
     def start(self, name: str) -> None:
         """Start it, again at its address."""
         own = self._own.setdefault(name, KeyPair.generate())
-        bind = self.schedulers[name].endpoint if name in self.schedulers else "tcp://127.0.0.1:0"
+        bind = self.schedulers[name].endpoint if name in self.schedulers else free_address()
         self.schedulers[name] = self.scheduler(bind, own, self.allowed, self.settings[name], CHANNEL)
 
     def dispatcher(self, **settings: float) -> Dispatcher:

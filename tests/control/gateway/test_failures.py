@@ -14,6 +14,7 @@ from control.gateway.published import read_published
 from policies.routing_table import ZoneFlow
 from tests.control.db.processes import wait_until
 from tests.control.gateway.world import MODEL, SECRET, World, world_of
+from tests.free_port import free_address
 
 SLOW = ("--step-s", "0.002")
 """500 tokens/s."""
@@ -79,12 +80,12 @@ def test_the_last_instance_may_die_too_if_another_comes_in_time(tmp_path: Path):
 
 
 def test_an_instance_that_starts_over_at_its_address_is_used_again(tmp_path: Path):
-    with world_of(tmp_path, {"e1": SLOWER}, "--resume-wait-s", "120") as world:
+    bind = "--bind", free_address()
+    with world_of(tmp_path, {"e1": (*SLOWER, *bind)}, "--resume-wait-s", "120") as world:
         stream = stream_of(world, "xyz ", 300)
         start = first_text(stream)
-        endpoint = world.echoes["e1"].said["endpoint"]
         world.echoes["e1"].stop(signal.SIGKILL)
-        world.echo("e1", "--bind", endpoint)
+        world.echo("e1", *bind)
         assert start + rest_of(stream)[0] == echoed("xyz ", 300)
 
 

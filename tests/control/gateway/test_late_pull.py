@@ -27,7 +27,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppWorld]:
                 world.executor(f"eye-{number}")
                 world.decoder(f"writer-{number}")
             world.publish_app()
-            world.start_gateway("--preprocessor-slab-mib", "8")
+            world.start_gateway("--preprocessor-slab-mib", "8", "--lost-after-s", "120")  # some are stopped for a while
             world.wait_ready()
             yield world
         finally:

@@ -1,7 +1,6 @@
 """Requests that no instance can begin in time are refused where the objective says so (`slo.late: refuse`)."""
 
 import asyncio
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,9 +30,11 @@ def is_refused(call: Call) -> bool:
 
 def test_of_more_than_can_be_kept_the_rest_is_refused_and_what_is_served_is_in_time(tmp_path: Path) -> None:
     async def scenario() -> None:
-        with echo_fleet(tmp_path, one=SLOW) as fleet:
+        objective, slow = replace(REFUSING, ttft_ms=2000.0), replace(SLOW, step_s=0.1)
+        late_s = 5.0  # the objective, and what a busy machine takes
+        with echo_fleet(tmp_path, one=slow) as fleet:
             dispatcher = fleet.dispatcher()
-            fleet.publish(dispatcher, slack_model(whole("one", 0.05), objective=REFUSING))
+            fleet.publish(dispatcher, slack_model(whole("one", 0.25), objective=objective))
             await fleet.usable(dispatcher)
             calls = [fleet.call(3) for _ in range(60)]
             for call in calls:
@@ -48,12 +49,12 @@ def test_of_more_than_can_be_kept_the_rest_is_refused_and_what_is_served_is_in_t
             served = [call for call in calls if not is_refused(await ended(call))]
             for call in served:
                 assert_whole(call)
-                assert first_s[call] <= 1.0  # the objective, and what a busy machine takes
+                assert first_s[call] <= late_s
             assert 2 <= len(served) <= 20
             for call in calls:
                 if is_refused(call):
                     assert not call.generated
-                    assert first_s[call] <= 1.0
+                    assert first_s[call] <= late_s
                     assert isinstance(call.end, ApiError)
                     assert call.end.status == 503
                     assert [name for name, _ in call.end.headers] == [b"retry-after"]
@@ -135,8 +136,10 @@ def test_a_prompt_that_takes_too_long_alone_is_refused_at_once_and_counts_as_not
     tmp_path: Path, legs: dict[str, str]
 ) -> None:
     world = World(tmp_path)
-    members = [replace(member(MODEL, name, "z1", leg, 1e9), times=takes(3.0)) for name, leg in legs.items()]
-    routing = replace(text_model(MODEL, members), policy="slack-v1", objective=Slo(2000.0, 1e3, refuses_late=True))
+    members = [replace(member(MODEL, name, "z1", leg, 1e9), times=takes(900.0)) for name, leg in legs.items()]
+    # Who were not refused at once would wait for longer than the client does.
+    objective = Slo(600_000.0, 1e3, refuses_late=True)
+    routing = replace(text_model(MODEL, members), policy="slack-v1", objective=objective)
     try:
         for name, leg in legs.items():
             world.echo(name, leg=leg)
@@ -145,13 +148,11 @@ def test_a_prompt_that_takes_too_long_alone_is_refused_at_once_and_counts_as_not
         world.publish()
         world.start_gateway()
         world.wait_ready()
-        began_s = time.monotonic()
         for stream in (False, True, False):  # a refusal costs nothing of the key's limit
             with pytest.raises(InternalServerError) as found:
                 world.client().completions.create(model=MODEL, prompt="abcd", max_tokens=8, stream=stream)
             assert (found.value.status_code, found.value.code) == (503, LATE_REFUSED)
             assert int(found.value.response.headers["retry-after"]) >= 1
-        assert time.monotonic() - began_s < 2.0
         work_class = "prefill" if len(legs) == 2 else "aggregated"
         world.wait_for(judged(work_class, "ttft", "false"), 3)
         world.wait_for(f'medley_gateway_late_refusals_total{{model="{MODEL}"}}', 3)

@@ -28,6 +28,7 @@ from policies.pools.lateness import Answers
 from templates_lib.values.slo import Slo
 from templates_lib.values.work import Unit
 from tests.control.gateway.world import MODEL, World
+from tests.free_port import free_address
 
 
 @asynccontextmanager
@@ -115,10 +116,10 @@ async def _two_gateways_add_up_while_desk_and_database_come_and_go(
     (tmp_path / "b").mkdir()
     worlds, keys, woken = [World(tmp_path / "a"), World(tmp_path / "b")], KeyPair.generate(), list[str]()
     heard, former = HeardLoad(), HeardLoad()
+    endpoint = free_address()
     routing = replace(text_model(MODEL, [member(MODEL, "e1", "z1", WHOLE, 1e9)]), objective=Slo(1e9, 1e-9))
     try:
-        async with desk(database, worlds, woken, "tcp://127.0.0.1:0", keys, heard) as first:
-            endpoint = first.address.endpoint
+        async with desk(database, worlds, woken, endpoint, keys, heard) as first:
             for world in worlds:
                 world.model = {"routing": routing}
                 await asyncio.to_thread(world.echo, "e1")

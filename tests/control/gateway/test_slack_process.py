@@ -17,7 +17,7 @@ def slack_world(folder: Path, *arguments: str, **legs: str) -> World:
     for name, leg in legs.items():
         world.echo(name, *arguments, leg=leg)
     world.publish()
-    world.start_gateway()
+    world.start_gateway("--lost-after-s", "120")  # longer than one that is stopped for a while is silent
     world.wait_ready()
     return world
 
@@ -27,8 +27,10 @@ def test_requests_wait_for_places_and_who_leaves_meanwhile_leaves_nothing(tmp_pa
     try:
         stream = stream_of(world, "first ", 1500)
         start = first_text(stream)
+        world.echoes["e1"].child.send_signal(signal.SIGSTOP)  # its place is taken until all others wait
         waiting = [stream_of_thread(world, f"{n}.", 20) for n in range(5)]
         world.wait_for(WAITING, 5)
+        world.echoes["e1"].child.send_signal(signal.SIGCONT)
         with world.http() as http:
             body = {"model": MODEL, "prompt": "gone", "max_tokens": 20, "stream": True}
             with http.stream("POST", "/v1/completions", json=body) as leaves:

@@ -12,7 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from control.db.shared_clock import shared_clock
 from control.orchestrator.code_process import RUNNER, WORKER
 from control.orchestrator.orchestrator import Orchestrator
 from control.runs.record import RunRecord
-from tests.control.orchestrator.world import PATIENCE_S, QUICK
+from tests.control.orchestrator.world import QUICK
 
 RECORDS = ("intend", "settle", "take_signal", "park", "end")
 
@@ -50,7 +50,8 @@ def kill_runners() -> bool:
     """Tell whether there were any."""
     found = children(RUNNER)
     for child in found:
-        child.kill()
+        with suppress(psutil.NoSuchProcess):  # it has just ended by itself
+            child.kill()
     return bool(found)
 
 
@@ -128,7 +129,8 @@ class Chance:
         found = children(module)
         if found:
             self.note(letter)
-            chance.choice(found).kill()
+            with suppress(psutil.NoSuchProcess):  # it has just ended by itself
+                chance.choice(found).kill()
 
     def note(self, letter: str) -> None:
         with self.letters.open("a") as file:
@@ -148,9 +150,9 @@ def main() -> None:
     end_with_parent()
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    fatal, settings = fatal_of(sys.argv[2:]), replace(QUICK, step_s=PATIENCE_S, load_s=PATIENCE_S)
+    fatal = fatal_of(sys.argv[2:])
     with open_database(sys.argv[1], connections=40) as database:
-        made = Orchestrator(database, settings, None, shared_clock(database), f"process {os.getpid()}")
+        made = Orchestrator(database, QUICK, None, shared_clock(database), f"process {os.getpid()}")
         if fatal is not None:
             journal = RunJournal(database)
             dying = type("Dying", (RunJournal,), {})(database)

@@ -4,6 +4,7 @@ import ctypes
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -163,8 +164,9 @@ def test_a_run_is_not_to_blame_for_orchestrators_that_are_lost_and_for_kills_of_
             assert time.monotonic() < give_up_s
             for each in children(RUNNER):
                 if each.pid not in killed:
-                    each.kill()
-                    killed.add(each.pid)
+                    with suppress(psutil.NoSuchProcess):  # it has just ended by itself
+                        each.kill()
+                        killed.add(each.pid)
             time.sleep(0.002)
         check(world, run, ledger)
 

@@ -23,9 +23,11 @@ from control.runs.shown import plain
 from policies.workflows.call_dispatch import CallDispatch
 from tests.control.orchestrator.apps import GOOD, source
 
-# Leases are longer than any stall of a busy machine: tests of lost runs end them by hand.
-QUICK = OrchestratorSettings(lease=timedelta(seconds=300), look_s=0.01, step_s=5.0, needs_isolation=False)
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
+# Leases are longer than any stall of a busy machine: tests of lost runs end them by hand. So are the times that code has.
+QUICK = OrchestratorSettings(
+    lease=timedelta(seconds=300), look_s=0.01, load_s=PATIENCE_S, step_s=PATIENCE_S, needs_isolation=False
+)
 
 
 @dataclass

@@ -80,7 +80,7 @@ class TalkingCloud(FakeCloud):
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
         if self.hangs:
-            self.given_up.wait(10)
+            self.given_up.wait(120)
             raise RetryLaterError("aws: the launch was given up", 1.0)
         return super().create(request, now)
 

@@ -14,6 +14,7 @@ import pytest
 from control.up.gateway_process import GatewayError, GatewayProcess, ensure_gateway, running_gateway
 from control.up.home import UpHome
 from tests.control.db.processes import lives, start, wait_until
+from tests.free_port import free_port
 
 HOST = "127.0.0.1"
 
@@ -67,9 +68,7 @@ def test_a_gateway_that_died_is_replaced_and_one_that_is_elsewhere_moves(home: U
     assert running_gateway(home) is None
     second = ensure_gateway(home, HOST, 0)
     assert answers(second)
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        free = probe.getsockname()[1]
+    free = free_port()
     third = ensure_gateway(home, HOST, free)
     assert third.url == f"http://{HOST}:{free}"
     fourth = ensure_gateway(home, "localhost", free)
