@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from control.access.role import Role
 from tests.web.conftest import Console
 from tests.web.test_pages import PATHS
-from tests.web.watched import Watched
+from tests.web.watched import PATIENCE_MS, Watched
 
 pytestmark = pytest.mark.needs("chromium")
 Look = Callable[..., Watched]
@@ -73,7 +73,7 @@ def test_an_instance_is_opened_looked_into_and_left_by_keys(look: Look, console:
         asked.wait_for()
         page.keyboard.press("Escape")
         asked.wait_for(state="detached")
-        expect(drain, "Escape leaves the question, not what it is about").to_be_focused()
+        expect(drain, "Escape leaves the question, not what it is about").to_be_focused(timeout=PATIENCE_MS)
     page.keyboard.press("Escape")
     drawer.wait_for(state="detached")
     page.wait_for_function("id => document.activeElement.getAttribute('href')?.includes(id)", arg=ready)

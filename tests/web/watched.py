@@ -15,7 +15,7 @@ from tests.web.figures import Known, numbers_of, says
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SERIOUS = ("serious", "critical")
 PATIENCE_MS = 120_000
-AGREE_S = 20.0
+AGREE_S = 60.0
 
 
 @dataclass

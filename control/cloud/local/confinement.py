@@ -13,7 +13,7 @@ from control.cloud.local.cgroup import Controller, group_bases
 from control.cloud.local.kind import LocalKind
 from control.cloud.local.processors import processor_for, tenants_of, usable_processors
 
-_RMDIR_PATIENCE_S = 1.0
+_RMDIR_PATIENCE_S = 5.0
 _PREFIX = "medley-"
 _ENTER = 'echo $$ > "$1/cgroup.procs"'
 

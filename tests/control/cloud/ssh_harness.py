@@ -14,6 +14,7 @@ from control.cloud.ssh.cloud import OwnMachines
 from control.cloud.ssh.own_host import OwnHost
 from tests.control.cloud.harness import STOCK, ProcessHarness
 from tests.control.db.processes import wait_until
+from tests.free_port import free_port
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 _CONFIG = """\
@@ -97,11 +98,10 @@ def stranger(host: OwnHost, root: Path) -> OwnHost:
 
 
 def _ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
 
 
 def _answers(port: int) -> bool:

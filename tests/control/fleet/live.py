@@ -81,7 +81,8 @@ class Place:
     """Of models that have others than the rest."""
     lost_after_s: float = LOST_AFTER_S
     in_flight: timedelta = timedelta(seconds=15)
-    end_s: float = KeeperSettings().end_s
+    end_s: float = 120.0
+    """Instances are told to drain and do, however long that takes on a busy machine."""
     patience_s: float = PATIENCE_S
 
     @property

@@ -71,6 +71,12 @@ def continuation(model: PreTrainedModel, tokenizer: Path) -> str:
     return reader.decode(ids)
 
 
+def process_of(place: Place, instance: str, module: str) -> int:
+    """Pid of a process of an instance."""
+    pids = (pid for pid, runs in place.pids().items() if runs == module)
+    return next(pid for pid in pids if f"-{instance}-" in " ".join(psutil.Process(pid).cmdline()))
+
+
 def test_a_fleet_is_served_mended_adopted_replaced_and_ended(place: Place, world: World, database: Database) -> None:
     _, key = PostgresApiTokens(database).create("client", Role.CLIENT, START)
     expected = continuation(save_model("llama", place.weights), place.tokenizer)
@@ -96,8 +102,11 @@ def test_a_fleet_is_served_mended_adopted_replaced_and_ended(place: Place, world
         assert await client.complete() == expected
 
         # A stage is killed: its instance fails with the cause, and another takes its place.
-        victim = next(pid for pid, module in place.pids().items() if module == "agents.stage")
+        scheduler, victim = (process_of(place, instance, module) for module in ("agents.scheduler", "agents.stage"))
+        os.kill(scheduler, signal.SIGSTOP)  # which would say that it is lost, on a busy machine sooner than its node does
         os.kill(victim, signal.SIGKILL)
+        await one.until(lambda: len(one.reasons(InstanceState.FAILED)) > len(reasons))
+        os.kill(scheduler, signal.SIGCONT)
         second = await one.until_ready(but=instance)
         assert "stage was ended by SIGKILL" in one.reasons(InstanceState.FAILED)[-1]
         assert await client.complete() == expected

@@ -157,9 +157,9 @@ def test_a_node_that_is_let_in_and_its_control_plane_reach_each_other_and_others
         )
         with subprocess.Popen((*node.inside, "python3", "-c", code), stdout=subprocess.PIPE, text=True) as serving:
             assert serving.stdout is not None
-            with socket.create_connection((mine, int(serving.stdout.readline())), timeout=5) as back:
+            with socket.create_connection((mine, int(serving.stdout.readline())), timeout=60) as back:
                 assert back.getpeername()[0] == mine, "as gateways ask"
-            serving.wait(10)
+            serving.wait(60)
 
         # A control plane that was started anew finds its nodes in. Given back, they are shut out.
         again = OverlayInterface(identity, PORT)
