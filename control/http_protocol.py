@@ -112,7 +112,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._look_again(self.transport.get_write_buffer_size(), _LOOKS)
 
     def _look_again(self, held: int, looks: int) -> None:
-        self._unread_timer = self.loop.call_later(self.LIMITS.write_timeout_s / _LOOKS, self._look_if_read, held, looks - 1)
+        look_s = self.LIMITS.write_timeout_s / _LOOKS
+        self._unread_timer = self.loop.call_later(look_s, self._look_if_read, held, looks - 1)
 
     def _look_if_read(self, held: int, looks: int) -> None:
         """Writing resumes only once nearly all is read, which takes slow clients long: what they read counts."""

@@ -33,8 +33,8 @@ Cut = tuple[tuple[int, ...], tuple[tuple[float, ...], ...]]
 KV_BLOCKS = 64
 """Of a node: room for ten requests and not for 64."""
 QUICK = ("--heartbeat-s", "0.2", "--lost-after-s", "60")
-"""A gateway that soon hears what instances do, and takes none for lost that a busy machine lets wait: one that is killed
-hangs up."""
+"""A gateway that soon hears what instances do, and takes none for lost that a busy machine lets wait: one that is
+killed hangs up."""
 
 
 class Fleet(World):

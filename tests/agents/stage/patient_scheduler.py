@@ -1,4 +1,4 @@
-"""`python -m tests.agents.stage.patient_scheduler ...`: a scheduler that gives up no worker for its silence, so that a test
+"""`python -m tests.agents.stage.patient_scheduler ...`: a scheduler that gives up no worker for its silence: a test
 may stop one for as long as it takes. All else is that of `python -m agents.scheduler`."""
 
 import runpy

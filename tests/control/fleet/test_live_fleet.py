@@ -103,7 +103,7 @@ def test_a_fleet_is_served_mended_adopted_replaced_and_ended(place: Place, world
 
         # A stage is killed: its instance fails with the cause, and another takes its place.
         scheduler, victim = (process_of(place, instance, module) for module in ("agents.scheduler", "agents.stage"))
-        os.kill(scheduler, signal.SIGSTOP)  # which would say that it is lost, on a busy machine sooner than its node does
+        os.kill(scheduler, signal.SIGSTOP)  # which may tell of it sooner than its node does
         os.kill(victim, signal.SIGKILL)
         await one.until(lambda: len(one.reasons(InstanceState.FAILED)) > len(reasons))
         os.kill(scheduler, signal.SIGCONT)

@@ -28,6 +28,7 @@ from control.gateway.tokenizer_source import load_tokenizer
 from policies.routing import ROUTING_POLICIES
 from templates_lib.values.slo import Slo
 from tests.control.gateway.world import byte_tokenizer
+from tests.free_port import free_address
 
 CHANNEL = ChannelSettings(heartbeat_s=0.05, lost_after_s=1.0, reconnect_s=0.02, reconnect_max_s=0.1, linger_s=0.02)
 LEGS = {"w1": WHOLE, "w2": WHOLE, "p1": PREFILL, "p2": PREFILL, "d1": DECODE, "d2": DECODE}
@@ -41,7 +42,7 @@ class Fleet:
         self._gateway = gateway
         self._random = random.Random(seed)
         self.keys = {name: KeyPair.generate() for name in LEGS}
-        self.schedulers = {name: self._start(name, "tcp://127.0.0.1:0") for name in LEGS}
+        self.schedulers = {name: self._start(name, free_address()) for name in LEGS}
         self.actions = 0
 
     def _start(self, name: str, bind: str) -> EchoScheduler:

@@ -24,7 +24,8 @@ from policies.workflows.call_dispatch import CallDispatch
 from tests.control.orchestrator.apps import GOOD, source
 
 PATIENCE_S = 120.0
-# Leases are longer than any stall of a busy machine: tests of lost runs end them by hand. So are the times that code has.
+# Leases are longer than any stall of a busy machine: tests of lost runs end them by hand. So is
+# the time that code has.
 QUICK = OrchestratorSettings(
     lease=timedelta(seconds=300), look_s=0.01, load_s=PATIENCE_S, step_s=PATIENCE_S, needs_isolation=False
 )
