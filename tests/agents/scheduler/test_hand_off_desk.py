@@ -188,7 +188,7 @@ def test_who_was_not_named_by_a_gateway_is_not_let_in():
         assert "does not know our key" in lost[2]
         assert decode.heard == []
 
-    play(scenario)
+    play(scenario, channel=FAST)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_caches_that_do_not_fit_each_other_are_refused_with_the_difference(chang
         assert (kind, key) == ("lost", decode.keys.public)
         assert reason in why
 
-    play(scenario, msgspec.structs.replace(DECODE_SHAPE, **change))
+    play(scenario, msgspec.structs.replace(DECODE_SHAPE, **change), channel=FAST)
 
 
 def test_those_with_nothing_to_hand_off_for_long_part_and_meet_again():
@@ -322,4 +322,4 @@ def test_nothing_leaves_in_the_clear_for_one_of_the_release_before(monkeypatch: 
         assert "does not encrypt" in prefill.heard[-1][2]
         assert not prefill.of(OpenKvLink)
 
-    play(scenario, networks=("aws/us-east-2", "gcp"))
+    play(scenario, networks=("aws/us-east-2", "gcp"), channel=FAST)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents.channels.keys import KeyPair
@@ -92,7 +92,7 @@ def side_of(ends: Ends) -> Side:
         {ends.client.public: "gateway"},
         LAYOUT,
         lambda: engine,
-        SchedulerSettings(100, channel=FAST),
+        SchedulerSettings(100, channel=replace(FAST, lost_after_s=PATIENCE_S)),  # a busy machine loses nobody
         make_carrier=KvWorker,
     )
     return Side(engine, scheduler, keys)
