@@ -64,7 +64,8 @@ def test_a_part_that_takes_too_long_is_ended_with_all_that_it_began(
     monkeypatch.setattr(gpu_all, "PARTS", {"long": ("long_part",)})
     assert run(monkeypatch, tmp_path / "out", "--only", "long", "--minutes", "0.06") == 1
     assert json.loads((tmp_path / "out" / "done.json").read_text())["long"]["status"] == "out of time"
-    readable, *_ = select.select([alive], [], [], 30)
+    os.close(os.open(tmp_path / "alive", os.O_WRONLY))  # so that there was a writer, had the part not come to it
+    readable, *_ = select.select([alive], [], [], 120)
     assert readable
     assert os.read(alive, 1) == b"", "its last writer is gone"
     os.close(alive)
