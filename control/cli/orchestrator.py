@@ -19,6 +19,14 @@ def orchestrator(
     places: Annotated[
         int, typer.Option(min=1, max=32, help="Processes for the services of each app: so many batches at once.")
     ] = 1,
+    worker_memory_mib: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="MiB of memory that each of these processes may take: services that were used least recently go where "
+            "another one needs room. Without it, each keeps all that it has loaded.",
+        ),
+    ] = None,
     dispatch: Annotated[
         DispatchName,
         typer.Option(
@@ -52,7 +60,12 @@ def orchestrator(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     holder = f"{socket.gethostname()}:{os.getpid()}"
-    settings = OrchestratorSettings(runs=runs, places=places, needs_isolation=isolation is Isolation.NETWORK)
+    settings = OrchestratorSettings(
+        runs=runs,
+        places=places,
+        worker_memory_mib=worker_memory_mib,
+        needs_isolation=isolation is Isolation.NETWORK,
+    )
     chosen = _dispatch(dispatch, places)
     with opened(database_url) as database:
         clock = shared_clock(database)

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import msgspec
+import psutil
 
 from control.orchestrator.failures import RunBrokeError, RunnerLostError
 from control.tasks.child import end_child, how_it_ended, kill_child, start_child, was_killed
@@ -14,6 +15,7 @@ from medley_sdk.messages import Fault
 
 RUNNER = "medley_sdk.flows.runner"
 WORKER = "medley_sdk.flows.worker"
+_MIB = 1 << 20
 
 
 class CodeProcess:
@@ -28,6 +30,13 @@ class CodeProcess:
     @property
     def pid(self) -> int:
         return self._child.pid
+
+    def resident_mib(self) -> float:
+        """Return what it takes of the machine's memory, as the system counts it; 0 where it is gone."""
+        try:
+            return psutil.Process(self._child.pid).memory_info().rss / _MIB
+        except psutil.Error:
+            return 0.0
 
     def load(self, ask: LoadApp, most_s: float, *, needs_isolation: bool = False) -> AppLoaded:
         """Have it load its code. Raises RunBrokeError, with what is wrong, also where that fails, and where the network

@@ -1,4 +1,4 @@
-"""What loading and computing take, measured where it is done: dispatch of calls goes by it."""
+"""What loading and computing take, measured where it is done: by it calls get their places, and services room."""
 
 import threading
 from bisect import bisect_left
@@ -18,6 +18,10 @@ class MeasuredService:
     def __init__(self, name: str, max_batch: int) -> None:
         self.name, self.max_batch = name, max_batch
         self.load_s = UNMEASURED_LOAD_S
+        self.memory_mib = 0.0
+        """What it added to its process when it was loaded last; 0 until then, and where memory has no bound."""
+        self.is_too_large = False
+        """It was loaded where nothing else was, and took more than a process may."""
         self._is_loaded = False
         self._lock = threading.Lock()
         self._means: dict[int, tuple[float, float]] = {}
@@ -25,10 +29,11 @@ class MeasuredService:
         self._known: tuple[tuple[float, float], ...] = ()
         """The same, by their calls."""
 
-    def loaded(self, took_s: float) -> None:
+    def loaded(self, took_s: float, took_mib: float = 0.0) -> None:
         with self._lock:
             self.load_s = _mean(self.load_s, took_s) if self._is_loaded else took_s
             self._is_loaded = True
+            self.memory_mib = max(0.0, took_mib)
 
     def computed(self, calls: int, took_s: float) -> None:
         with self._lock:
@@ -58,6 +63,8 @@ class MeasuredTimes:
         self.services = {name: MeasuredService(name, info.max_batch) for name, info in services.items()}
         self.process_s = UNMEASURED_PROCESS_S
         """Until a process has the app's code."""
+        self.process_mib = 0.0
+        """What a process takes then; 0 until that is measured, and where memory has no bound."""
 
 
 def _mean(before: float, now: float) -> float:

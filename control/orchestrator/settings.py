@@ -13,6 +13,9 @@ class OrchestratorSettings:
     places: int = 1
     """Processes that the services of an app have, each with those that it was asked for: so many of their batches are
     computed at the same time. Services with a network have as many of their own."""
+    worker_memory_mib: int | None = None
+    """What each of these may take of the machine's memory, in MiB: of its services, those used least recently go when
+    another one needs room. None: each keeps all that it was asked for."""
     models: int = 128
     """Calls of models at the same time."""
     lease: timedelta = timedelta(seconds=15)

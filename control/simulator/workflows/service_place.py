@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from control.simulator.workflows.simulated_run import OpenCall, SimulatedService
+from policies.workflows.eviction import evicted
 from policies.workflows.shared_place import ExpectedPlace, Place, QueuedBatch, expected_batches
 
 
@@ -75,9 +76,9 @@ class ServicePlace:
             return None
         urgent = next((call for call in self.queue if call.is_ready and call.service.name not in self._used_s), None)
         for service in [urgent.service] if urgent else self._by_need():
-            evicted = self._evicted_for(service, urgent)
-            if evicted is not None:
-                self._start(service, evicted, now_s)
+            gone = self._evicted_for(service, urgent)
+            if gone is not None:
+                self._start(service, gone, now_s)
                 return service
         return None
 
@@ -124,20 +125,14 @@ class ServicePlace:
         before = self.queue if urgent is None else self.queue[: self.queue.index(urgent)]
         needed = {call.service.name for call in before if urgent is None or call.is_ready}
         needed |= {call.service.name for call in self.running} | self.pinned
-        free_gib = self._memory_gib - sum(self._services[name].memory_gib for name in self._used_s)
-        evicted: list[str] = []
-        for name in sorted(self._used_s, key=self._used_s.__getitem__):
-            if free_gib >= service.memory_gib:
-                break
-            if name not in needed:
-                evicted.append(name)
-                free_gib += self._services[name].memory_gib
-        return evicted if free_gib >= service.memory_gib else None
+        by_use = sorted(self._used_s, key=self._used_s.__getitem__)
+        held_gib = {name: self._services[name].memory_gib for name in by_use}
+        return evicted(held_gib, needed, self._memory_gib - sum(held_gib.values()), service.memory_gib)
 
-    def _start(self, service: SimulatedService, evicted: Iterable[str], now_s: float) -> None:
+    def _start(self, service: SimulatedService, gone: Iterable[str], now_s: float) -> None:
         self._note(now_s)
         self._wanted = [each for each in self._wanted if each is not service]
-        for name in evicted:
+        for name in gone:
             del self._used_s[name]
             if any(call.service.name == name for call in self.queue):
                 self._wanted.append(self._services[name])

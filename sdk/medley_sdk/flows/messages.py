@@ -3,7 +3,8 @@ bytes that say how long it is.
 
 A runner is asked to `LoadApp`, then to `Start`. Whenever its code can go no further it says so with a `Step`, with all
 that it has called since the last one, and is answered with one `Deliver`, until it `Finished` or `Broke`. A worker is
-asked to `LoadApp`, then for each `Batch`, which its `Item`s follow, and answers with one `Outcome` an item.
+asked to `LoadApp`, to `LoadService` and `DropService`, and for each `Batch`, which its `Item`s follow, and answers that
+with one `Outcome` an item.
 """
 
 from enum import StrEnum
@@ -154,6 +155,16 @@ class ServiceLoaded(Struct, frozen=True, array_like=True, tag="service_loaded"):
     service: str
 
 
+class DropService(Struct, frozen=True, array_like=True, tag="drop_service"):
+    """Forget the instance of a service, and give its memory back to the system."""
+
+    service: str
+
+
+class ServiceDropped(Struct, frozen=True, array_like=True, tag="service_dropped"):
+    service: str
+
+
 class Batch(Struct, frozen=True, array_like=True, tag="batch"):
     service: str
     items: int
@@ -178,5 +189,5 @@ class Outcome(Struct, frozen=True, array_like=True, tag="outcome"):
 
 ToRunner = LoadApp | Start | Deliver
 FromRunner = AppLoaded | Step | Finished | Broke | Fault
-ToWorker = LoadApp | LoadService | Batch | Item
-FromWorker = AppLoaded | ServiceLoaded | Outcome | Fault
+ToWorker = LoadApp | LoadService | DropService | Batch | Item
+FromWorker = AppLoaded | ServiceLoaded | ServiceDropped | Outcome | Fault

@@ -1,6 +1,7 @@
 """The process that runs the services of one app: `python -m medley_sdk.flows.worker`, asked over its standard input.
 
-It holds all services that it was asked for, and computes one batch at a time (DyOrc, section 6.1).
+It holds the services that it was asked for until it is to drop them, and computes one batch at a time (DyOrc, section
+6.1).
 """
 
 from typing import Any
@@ -8,7 +9,17 @@ from typing import Any
 from medley_sdk.flows.app import App, load_app
 from medley_sdk.flows.batch import Given, computed
 from medley_sdk.flows.isolation import isolated
-from medley_sdk.flows.messages import Batch, LoadApp, LoadService, Outcome, ServiceLoaded, ToWorker
+from medley_sdk.flows.memory import give_back_memory
+from medley_sdk.flows.messages import (
+    Batch,
+    DropService,
+    LoadApp,
+    LoadService,
+    Outcome,
+    ServiceDropped,
+    ServiceLoaded,
+    ToWorker,
+)
 from medley_sdk.flows.pipes import Pipes
 from medley_sdk.loading import fault_of
 from medley_sdk.sandbox import taken_pipes
@@ -27,6 +38,10 @@ class Worker:
                     self._load(message)
                 case LoadService(service):
                     self._load_service(service)
+                case DropService(service):
+                    self._loaded.pop(service, None)
+                    give_back_memory()
+                    self._pipes.write(ServiceDropped(service))
                 case Batch(service, items):
                     read = (self._pipes.read() for _ in range(items))
                     for outcome in self._computed(service, [Given(item.call, item.given) for item in read]):
