@@ -2,16 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.acting import home
-from control.cli.options import DatabaseOption
+from control.cli.acting import home, who
+from control.cli.applying import AskedFleet, ModeOption, PreflightOption, ProjectOption, YesOption, apply_file
+from control.cli.options import DatabaseOption, SpecOption
 from control.lifecycle.fleet import FleetMode
 from control.overlay.invitation import OVERLAY_PORT
 from templates_lib.values.ways import HUB_PORT, REGISTRY_PORT
+
+if TYPE_CHECKING:
+    from control.lifecycle.fleet import FleetRecord, FleetTarget
+    from control.reconcile.daemon import DaemonOutcome
 
 AddressOption = Annotated[
     str, typer.Option(help="Host name or address by which nodes of other machines reach the control plane.")
@@ -25,6 +30,11 @@ ImageOption = Annotated[
 
 
 def reconcile(
+    file: SpecOption = None,
+    mode: ModeOption = None,
+    project: ProjectOption = None,
+    yes: YesOption = False,
+    preflight: PreflightOption = True,
     once: Annotated[
         bool, typer.Option("--once", help="Exit as soon as every fleet is as its plan says: for cron and the like.")
     ] = False,
@@ -46,17 +56,23 @@ def reconcile(
     """Make every fleet what its plan says: ask prices, plan, launch, repair, drain.
 
     When several run on one database, one leads and the others wait. When it ends, everything keeps running. `medley
-    apply` creates fleets; each begins in mode observe, in which nothing is touched.
+    apply` creates fleets; each begins in mode observe, in which nothing is touched. With -f the fleet of that file is
+    applied first, as `medley apply` does it, and --mode, --project, --yes and --no-preflight are of it.
     """
+    from control.actions.context import ActionContext
     from control.cli.progress import build_progress
     from control.db.fleets import PostgresFleets
     from control.db.kept_database import open_kept_database
+    from control.db.shared_clock import shared_clock
     from control.reconcile.adapters import makers
     from control.reconcile.daemon import Daemon, DaemonSettings
     from control.reconcile.daemon_home import DaemonHome
     from control.reconcile.live_planner import live_planner
     from control.simulator.attainment import SimulatedAttainment
 
+    if file is None and (mode is not None or project is not None or yes or not preflight):
+        raise ValueError("--mode, --project, --yes and --no-preflight are of the fleet of a file: name that with -f")
+    asked = None if file is None else AskedFleet.read(file, mode, project, yes=yes, preflight=preflight)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     own = DaemonHome.below(home())
     once_s = 60 * timeout_minutes if once else 0.0
@@ -68,14 +84,23 @@ def reconcile(
         build_progress() as progress,
         makers(database, own, images) as clouds,
     ):
-        daemon = Daemon(database, live_planner(database, home(), progress, SimulatedAttainment), settings, clouds)
-        outcome = asyncio.run(daemon.serve())
+        planner = live_planner(database, home(), progress, SimulatedAttainment)
+        if asked is not None:
+            act = ActionContext(database, shared_clock(database)(), who())
+            apply_file(asked, act, planner, "this loop applies it")
+        outcome = asyncio.run(Daemon(database, planner, settings, clouds).serve())
         fleets = PostgresFleets(database)
         records, targets = (fleets.all(), fleets.targets()) if once else ((), {})
     for fleet, why in sorted(outcome.trouble.items()):
         typer.echo(f"{fleet}: {why}", err=True)
-    if not once:
-        return
+    if once:
+        _print_round(outcome, records, targets)
+
+
+def _print_round(
+    outcome: "DaemonOutcome", records: "Sequence[FleetRecord]", targets: "Mapping[str, FleetTarget]"
+) -> None:
+    """Print what one round has come to. Raises typer.Exit where a fleet is not as its plan says."""
     if outcome.stood_by:
         typer.echo("another control plane leads, and manages the fleets")
         return

@@ -4,7 +4,7 @@ import http.client
 import math
 import os
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,7 +104,7 @@ def _print(fleet: "FleetStatus") -> None:
     for model in fleet.models:
         refused = f", {model.late_refusals} refused as late" if model.late_refusals else ""
         counts = f"{model.requests} requests, {model.resumptions} resumptions{refused}"
-        typer.echo(f"{model.model}: {counts}; {_latencies(model)}")
+        typer.echo(f"{model.model}: {counts}; {latencies(model)}")
 
 
 def _print_promises(promises: "Iterable[KeptPromise]") -> None:
@@ -131,10 +131,17 @@ def _print_promises(promises: "Iterable[KeptPromise]") -> None:
             typer.echo(f"{each.work_class} is corrected since {since}: {correction.reason}")
 
 
-def _latencies(model: "ModelStatus") -> str:
-    ttft = ", ".join(f"{name} {ms(value)}" for name, value in model.ttft_ms.items())
-    tpot = ", ".join(f"{name} {ms(value)}" for name, value in model.tpot_ms.items())
-    return f"TTFT {ttft} (SLO {ms(model.ttft_slo_ms)}), TPOT {tpot} (SLO {ms(model.tpot_slo_ms)})"
+def latencies(model: "ModelStatus") -> str:
+    """Latencies beside their objectives, in words."""
+    return f"{_against('TTFT', model.ttft_ms, model.ttft_slo_ms)}, {_against('TPOT', model.tpot_ms, model.tpot_slo_ms)}"
+
+
+def _against(what: str, times_ms: "Mapping[str, float | None]", slo_ms: float | None) -> str:
+    """Times by percentile beside their objective, and the first percentile that is above it."""
+    shown = ", ".join(f"{name} {ms(value)}" for name, value in times_ms.items())
+    late = (name for name, value in times_ms.items() if value is not None and slo_ms is not None and value > slo_ms)
+    first = next(late, "")
+    return f"{what} {shown} (SLO {ms(slo_ms)}{f', exceeded from {first} on' if first else ''})"
 
 
 def ms(value: float | None) -> str:

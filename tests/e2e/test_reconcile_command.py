@@ -130,6 +130,10 @@ def test_what_is_wrong_with_a_fleet_is_said_and_nothing_is_put_on_record(team: T
     bad.write_text(QUICK.replace("demand:", "demnad:"))
     done = team.run("apply", "-f", bad)
     assert (done.returncode, "demnad" in done.stderr) == (1, True)
+    looped = team.run("reconcile", "--once", "-f", bad, "--mode", "auto", "--yes")
+    assert (looped.returncode, looped.stdout, looped.stderr) == (1, "", done.stderr), "no loop, and the same words"
+    lost = team.run("reconcile", "--once", "--mode", "auto")
+    assert (lost.returncode, "name that with -f" in lost.stderr) == (1, True)
     assert json.loads(team.ok("fleets", "list", "-o", "json")) == []
     for command in (("approve", "nobody"), ("fleets", "mode", "nobody", "auto"), ("fleets", "end", "nobody")):
         done = team.run(*command)
@@ -147,9 +151,13 @@ def test_a_round_for_cron_says_what_somebody_should_know(team: Team) -> None:
 def test_nothing_is_rented_that_could_not_find_its_control_plane(team: Team) -> None:
     rented = team.home / "rented.yaml"
     rented.write_text(RENTED)
+    asked = ("reconcile", "--once", "-f", rented, "--mode", "approve")
+    refused = team.run(*asked, answer="n\n")
+    assert (refused.returncode, "nothing was changed" in refused.stderr) == (1, True)
+    assert json.loads(team.ok("fleets", "list", "-o", "json")) == []
     # In auto the plan may give way to one that rents nothing, as soon as no credentials are found.
-    assert "accepted for fleet" in team.ok("apply", "-f", rented, "--mode", "approve", "--yes")
-    done = team.run("reconcile", "--once")
+    done = team.run(*asked, "--yes")
+    assert "accepted for fleet rented; this loop applies it" in done.stdout
     assert (done.returncode, "nodes at aws would look for the control plane at 127.0.0.1" in done.stderr) == (1, True)
     assert json.loads(team.ok("instances", "-o", "json")) == []
     assert "fleet rented cannot be run: nodes at aws would look" in team.ok("status")

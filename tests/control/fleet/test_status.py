@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from control.cli.output import Output, render
+from control.cli.status import latencies
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.diff.target import targets
@@ -79,6 +80,18 @@ def test_latencies_are_of_the_gateway_and_json_has_no_infinity() -> None:
     assert (chat.requests, chat.resumptions, chat.late_refusals) == (3, 1, 4)
     parsed = json.loads(render([status], Output.JSON), parse_constant=pytest.fail)
     assert parsed[0]["models"][0]["requests"] == 3
+
+
+@pytest.mark.parametrize(
+    ("late", "words"),
+    [(0, "(SLO 900 ms)"), (5, "(SLO 900 ms, exceeded from p99 on)"), (60, "(SLO 900 ms, exceeded from p50 on)")],
+)
+def test_an_objective_that_is_missed_is_said_so(late: int, words: str) -> None:
+    answers = Histogram((0.9, 10.0, math.inf), (100.0 - late, 100.0, 100.0))
+    (chat,) = fleet_status("f", PLAN, CLASSES, [], {"chat": GatewayFigures(answers, EMPTY, 1, 2, 0, 0)}, {}).models
+    shown = latencies(chat)
+    assert words in shown
+    assert shown.endswith("TPOT p50 -, p90 -, p99 - (SLO 80 ms)"), "nothing is known of it"
 
 
 def test_an_app_has_the_figures_of_all_its_request_types() -> None:
