@@ -9,8 +9,8 @@ SPEC ?= examples/coral-core.yaml
 
 .PHONY: up plan install clouds web wheel vllm-env skypilot-env locks terraform-provider iac-env docs check test test-slow
 
-up: $(VENV)/.installed-up web  ## serve a small model from this machine
-	$(BIN)/medley up
+up: $(VENV)/.installed-up web  ## serve a small model from this machine; ARGS: options of `medley up`
+	$(BIN)/medley up $(ARGS)
 
 plan: install  ## plan SPEC, with the library and the database it needs
 	$(BIN)/medley plan -f $(SPEC)

@@ -74,6 +74,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "terraform": lambda: shutil.which("terraform") is not None and TERRAFORM_PYTHON.exists(),
     "iac": lambda: shutil.which("terraform") is not None and (IAC_VENV / "wheels").is_dir(),
     "debootstrap": lambda: os.geteuid() == 0 and shutil.which("debootstrap") is not None,
+    "make": lambda: shutil.which("make") is not None,
     "tcp_abort": can_abort,
     "sshd": can_serve_ssh,
     "netns": lambda: os.geteuid() == 0 and shutil.which("ip") is not None,

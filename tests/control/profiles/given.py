@@ -20,20 +20,21 @@ CORE_S = {
 """Of SmolLM2-135M on one core."""
 
 
-def stored(machine: LocalMachine, model: ModelSpec) -> StoredProfile:
+def stored(machine: LocalMachine, model: ModelSpec, times: float = 1.0) -> StoredProfile:
+    """`times`: how long steps take by it, of what they really take."""
     subject = local_subject(machine, model, "torch")
     profile = NodeProfile(
         subject.fingerprint, "2026-11-21", subject.machine, "torch", model.id, model.dtype, local_config(machine).id,
-        machine.cpu_cores, {name: seconds / machine.cpu_cores for name, seconds in CORE_S.items()},
+        machine.cpu_cores, {name: times * seconds / machine.cpu_cores for name, seconds in CORE_S.items()},
         ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 5e-4, 3e-4, 0.01),
         HandOffCost(1e-9, 5e-10),
     )  # fmt: skip
     return StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
 
 
-def give_profiles(home: Path, spec: Path) -> None:
+def give_profiles(home: Path, spec: Path, times: float = 1.0) -> None:
     """Of all local nodes of a spec: whoever plans it in this home has nothing to measure first."""
     world = read_world(spec)
     for served in world.recipe.served:
         for machine in world.fleet.machines:
-            ProfileStore(home / "profiles").put(stored(machine, served.model))
+            ProfileStore(home / "profiles").put(stored(machine, served.model, times))
