@@ -11,8 +11,8 @@ from agents.tensors.settings import SidecarSettings
 from agents.tensors.sidecar import Sidecar
 
 PAGE = 4096
-SETTINGS = SidecarSettings(256 * PAGE, 128 * PAGE, 64 * PAGE, chunk_bytes=16 * PAGE, stall_s=30.0)
-"""Of nodes whose links are not given up while they work, however busy the machine is."""
+SETTINGS = SidecarSettings(256 * PAGE, 128 * PAGE, 64 * PAGE, chunk_bytes=16 * PAGE, stall_s=3.0)
+"""Of nodes whose links a busy machine does not make them give up; some wait for as long."""
 IMPATIENT = replace(SETTINGS, stall_s=1.0)
 """For who waits until a link is given up."""
 PATIENCE_S = 60
