@@ -124,9 +124,16 @@ class OneWorker:
         return {name for name, at_s in loaded_s.items() if at_s == 0.0}
 
 
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return WORKER in process.cmdline()
+    except psutil.Error:  # another test's, which has ended
+        return False
+
+
 def resident_mib() -> float:
     """Of the only worker's process."""
-    (found,) = [each for each in psutil.Process().children() if WORKER in each.cmdline()]
+    (found,) = filter(_is_worker, psutil.Process().children())
     return found.memory_info().rss / (1 << 20)
 
 
