@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from control.gateway.published import Hold
-from tests.control.db.processes import wait_until
+from tests.control.db.processes import lives, wait_until
 from tests.control.gateway.test_failures import SLOW, echoed, first_text, rest_of, stream_of
 from tests.control.gateway.world import API_KEY, MODEL, World
 
@@ -40,7 +40,7 @@ def two_workers(folder: Path, *options: str, **limits: int) -> Iterator[World]:
         yield world
         assert world.gateway is not None
         assert world.gateway.stop() == 0
-        assert not any(each.is_running() for each in started), "workers end with their supervisor"
+        assert not any(lives(each.pid) for each in started), "workers end with their supervisor"
     finally:
         world.stop()
 
@@ -164,7 +164,7 @@ def test_workers_that_hang_are_replaced_and_what_they_held_is_given_back(tmp_pat
             with pytest.raises((openai.APIConnectionError, httpx.TransportError)):
                 rest_of(stream)
         wait_restarted(world, 2)
-        assert not any(worker.is_running() for worker in hung)
+        assert not any(lives(worker.pid) for worker in hung)
         assert ask_often(world, 4) == {200: 4}
         processes(world)[0].suspend()  # the gateway ends all the same, with code 0
 
@@ -209,7 +209,7 @@ def test_a_port_is_taken_until_its_gateway_is_gone_however_that_ends(tmp_path: P
         assert ask(world) == 200
         started = processes(world)
         gateway.stop(signal.SIGKILL)
-        wait_until(lambda: not any(each.is_running() for each in started))
+        wait_until(lambda: not any(lives(each.pid) for each in started))
         world.start_gateway("--workers", "2", "--port", port)
         world.wait_ready()
         assert ask(world) == 200
