@@ -8,7 +8,6 @@ next, whatever is measured within it, and once by 14 %: profiles are of all seve
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil
 from pathlib import Path
 
 from bench.fidelity.company import company
@@ -84,10 +83,8 @@ def tasks(folder: Path, shapes: tuple[str, ...]) -> tuple[Task, ...]:
     """In order; the sweep behind the runs of two shapes is that before the next two."""
     runs = [Task(folder, number, shape) for number in PASSES for shape in shapes]
     found = [Task(folder, 0)]
-    for behind, run in enumerate(runs, start=1):
-        found.append(run)
-        if behind % _SHAPES_BETWEEN == 0 or behind == len(runs):
-            found.append(Task(folder, ceil(behind / _SHAPES_BETWEEN)))
+    for sweep, at in enumerate(range(0, len(runs), _SHAPES_BETWEEN), start=1):
+        found += [*runs[at : at + _SHAPES_BETWEEN], Task(folder, sweep)]
     return tuple(found)
 
 
