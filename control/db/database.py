@@ -91,6 +91,8 @@ class Database:
         except DataError as error:
             raise UnstorableError("a value cannot be stored: no text, or a number too large") from error
         except (OperationalError, psycopg.OperationalError) as error:
+            if interrupt := _interrupt_behind(error):
+                raise interrupt from None
             # The driver's words, in one line.
             reason = " ".join(str(error.orig if isinstance(error, OperationalError) else error).split())
             msg = f"the database {self.name} does not answer: {reason}"
@@ -149,6 +151,14 @@ def _ensure_revision(database: Database, *, upgrade: bool, create: bool) -> None
             from control.db.migrate import upgrade as migrate  # Alembic is slow to import and seldom needed
 
             migrate(connection)
+
+
+def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C that `error` came after: a command cut off in mid-stream cannot be rolled back over its connection."""
+    cause = error.__context__
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__context__
+    return cause
 
 
 def _limits(statement_timeout_s: float | None) -> dict[str, str]:

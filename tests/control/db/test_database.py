@@ -139,5 +139,18 @@ def test_commands_that_make_the_tables_at_once_take_turns(empty_database_url: st
         end_input(command)
 
 
+def test_an_interrupt_in_mid_command_stays_an_interrupt_and_the_database_answers_on(database: Database) -> None:
+    def cut_off() -> None:
+        with database.transaction() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            raw.pgconn.send_query(b"SELECT 1")  # under way: its connection takes no ROLLBACK
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cut_off()
+    assert database.read_column(text("SELECT 2")) == [2]
+
+
 def test_every_error_can_be_caught_as_one() -> None:
     assert issubclass(NewerRevisionError, DatabaseError)
