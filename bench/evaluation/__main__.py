@@ -2,7 +2,7 @@
 
     python -m bench.evaluation all
     python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|queueing
-    python -m bench.evaluation attainment|goodput_cost|bands|sold [--seed N]
+    python -m bench.evaluation attainment|goodput_cost|bands|sold|spare [--seed N]
 
 Every experiment prints our figures with the paper's beside them; docs/results.md explains where they differ. Exits with
 1 when a plan fails the independent check or an experiment misses its bar.
@@ -27,6 +27,7 @@ from bench.evaluation import (
     sensitivity,
     skew,
     sold,
+    spare,
     splits,
 )
 from bench.evaluation.campaign import Campaign
@@ -48,6 +49,7 @@ EXPERIMENTS = {
     "goodput_cost": goodput_cost.run,
     "bands": bands.run,
     "sold": sold.run,
+    "spare": spare.run,
 }
 
 

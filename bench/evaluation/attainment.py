@@ -68,16 +68,16 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
 
 def planned_promise(made: SetUp, snapshot: Snapshot, method: str) -> Promise:
     library = made.templates.library
-    return promised(snapshot, lambda under: checked_plan(method, under, library), _attainment(made, 0))
+    return promised(snapshot, lambda under: checked_plan(method, under, library), attainment_of(made, 0))
 
 
 def unseen(made: SetUp, found: Promise, seeds: tuple[int, ...]) -> list[tuple[str, float, float]]:
     """(class, percentile, share in time), for each class and seed."""
-    runs = (_attainment(made, seed, is_even=False)(found.plan, found.snapshot) for seed in seeds)
+    runs = (attainment_of(made, seed, is_even=False)(found.plan, found.snapshot) for seed in seeds)
     return [(name, each.percentile, each.share) for run in runs for name, each in run.items()]
 
 
-def _attainment(made: SetUp, seed: int, *, is_even: bool = True) -> SimulatedAttainment:
+def attainment_of(made: SetUp, seed: int, *, is_even: bool = True) -> SimulatedAttainment:
     recipe = made.recording.recipe
     assert isinstance(recipe, Recipe)
     return SimulatedAttainment(recipe, made.templates, seed, is_even)

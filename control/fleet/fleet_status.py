@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from control.fleet.instance_view import InstanceView
 from control.fleet.latency import GatewayFigures, figures_together
+from control.fleet_file.model_section import SloSection
 from templates_lib.apps.app import serving_id
 from templates_lib.values.plan import Plan
 from templates_lib.values.work import Unit, WorkClass
@@ -65,9 +66,12 @@ def fleet_status(
     views: Sequence[InstanceView],
     figures: Mapping[str, GatewayFigures],
     demand: Mapping[str, float],
+    slos: Mapping[str, SloSection] | None = None,
 ) -> FleetStatus:
     """Compare a fleet with its plan. `views`: of its instances. `figures`: by model, empty where no gateway could be
-    asked. `demand`: units per second by work class that the plan was made for."""
+    asked. `demand`: units per second by work class that the plan was made for. `slos`: of the fleet's spec, by model;
+    of models without one the objectives are those of its work classes, and whole instances have none for a prompt."""
+    slos = slos or {}
     models = sorted({i.model for i in plan.instances} | {view.model for view in views})
     return FleetStatus(
         fleet,
@@ -75,7 +79,10 @@ def fleet_status(
         plan.usd_per_hour,
         plan.unmet,
         tuple(
-            _model_status(model, plan, classes, views, _figures_of(model, plan, figures), demand) for model in models
+            _model_status(
+                model, plan, classes, views, _figures_of(model, plan, figures), demand, (slos or {}).get(model)
+            )
+            for model in models
         ),
     )
 
@@ -94,9 +101,10 @@ def _model_status(
     views: Sequence[InstanceView],
     figures: GatewayFigures | None,
     demand: Mapping[str, float],
+    slo: SloSection | None,
 ) -> ModelStatus:
     own = {c.id: c for c in classes if c.component == model}
-    slo = {c.unit: c.slo_share_ms for c in own.values() if c.slo_share_ms > 0}  # objectives of apps are of their types
+    by_unit = {c.unit: c.slo_share_ms for c in own.values() if c.slo_share_ms > 0}  # apps' are of their types
     planned = {name for i in plan.instances if i.model == model for name in i.units_per_s}
     legs = tuple(
         _leg_status(model, name, own[name].unit if name in own else "", plan, views, demand)
@@ -112,8 +120,8 @@ def _model_status(
         legs,
         of("ttft_s"),
         of("tpot_s"),
-        slo.get(Unit.PROMPT_TOKEN),
-        slo.get(Unit.OUTPUT_TOKEN, slo.get(Unit.INVOCATION)),
+        by_unit.get(Unit.PROMPT_TOKEN) if slo is None else slo.ttft_ms,
+        by_unit.get(Unit.OUTPUT_TOKEN, by_unit.get(Unit.INVOCATION)) if slo is None else slo.tpot_ms,
         0 if figures is None else int(figures.ttft_s.total),
         0 if figures is None else int(figures.resumptions),
         0 if figures is None else int(figures.late_refusals),

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from control.db.database import Database
+from control.db.fleets import PostgresFleets
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.fleet.fleet_status import FleetStatus, fleet_status
 from control.fleet.instance_view import InstanceView
 from control.fleet.latency import GatewayFigures
+from control.fleet_file.model_section import if_readable, slos_of
 from control.planning.report import units_wanted
 
 
@@ -19,6 +21,7 @@ def fleet_statuses(
 
     Those whose plans were thrown away are left out."""
     plans, instances = PostgresPlans(database), PostgresInstances(database)
+    slos = {each.name: if_readable(slos_of, each.spec) for each in PostgresFleets(database).all()}
     found = []
     for fleet in sorted({view.fleet for view in views}):
         own = [view for view in views if view.fleet == fleet]
@@ -29,6 +32,6 @@ def fleet_statuses(
             except LookupError:
                 continue
             wanted = units_wanted(plan, plans.snapshot(plan.snapshot_version))
-            found.append(fleet_status(fleet, plan, classes, own, figures, wanted))
+            found.append(fleet_status(fleet, plan, classes, own, figures, wanted, slos.get(fleet)))
             break
     return found

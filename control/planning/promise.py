@@ -7,46 +7,40 @@ from both sides, so that the loop ends; it depends on the snapshot, the library 
 caps, those of the plan in force, is begun from them, with narrow brackets around them: they are right, or nearly so.
 
 A class that is late may be so for the pool that it had: one of many stages where two instances would have done, unlike
-ones of which the slow are too slow. So those classes are planned once more at a high cap, at which the templates of the
-pools that were late have caps of their own, and what is found then is kept where it keeps every promise for less. That
-is done where caps are found for the first time.
+ones of which the slow are too slow. So those classes are planned once more at higher caps, and then at a high one, at
+which the templates of the pools that were late have caps of their own; what is found then is kept where it keeps every
+promise for less. That is done where caps are found for the first time.
+
+Models queue apart, so that one may have kept its promises at little cost in a plan that others were late in. Whenever
+each model has done so in some plan, one more is solved under the caps of all those.
 
 Where answers of the fleet that runs kept less than was promised, its snapshot has corrections: the caps are found
 without them, as the simulator knows nothing of what went wrong, and the plan is then solved once more under the caps
 times these factors. So it is with the margins of step times that may be off: the simulator takes them for true.
 """
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from control.planning.cap_bracket import CLOSE, LEAST, MOST, NEAR, STEP, Bracket
 from control.planning.recipe import Recipe
 from control.planning.recording import versioned
 from control.planning.templates import Templates
 from templates_lib.values.plan import Attained, Plan, PlannedInstance
+from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 
 FIRST_CAPS = {True: 0.65, False: 1.0}
 """Caps to begin with, of classes that queue before a first token, and of others, whose templates are certified with
 waiting already."""
-MOST = 1.0
-"""A cap that is never passed: beyond what templates are certified for, queues grow for as long as one looks."""
-STEP = 0.8
-"""Factor of a cap whose class has kept nothing yet."""
-LEAST_LATE = 1e-4
-"""Share that is late where none was seen to be."""
-LEAST = 0.1
-"""A cap below which more of the same instances help nobody: what is late there is late alone."""
-CLOSE, ROUNDING = 0.03, 1e-9
-"""Distance of the brackets of a cap that is found, and what sums of caps are off by."""
-NEAR = 2 * CLOSE
-"""How far from a cap that is begun from its limit is looked for first; where it is not found there, twice as far."""
 ROUNDS = 16
 """Plans that are simulated, at most."""
+HIGHER = tuple(permille / 1000 for permille in range(950, 699, -25))
+"""Caps of classes that were late under which other pools are looked for, one after the other."""
 OTHER_POOLS, TRIES = 6, 2
-"""Plans of other pools than those that were late that are simulated, at most, and how many of them for a class that is
+"""Plans of pools without those that were late that are simulated, at most, and how many of them for a class that is
 late in each."""
 WORTH = 0.003
 """Share of the demand, or of the cost, by which a plan has to be better than one that keeps every promise to be looked
@@ -105,19 +99,19 @@ def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Atta
 def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Attainment) -> Promise:
     begun = snapshot.settings.utilisation_caps
     brackets = {
-        name: _Bracket(begun[name], NEAR) if name in begun else _Bracket(FIRST_CAPS[waits], MOST)
+        name: Bracket(begun[name], NEAR) if name in begun else Bracket(FIRST_CAPS[waits], MOST)
         for name, waits in attain.classes.items()
     }
     best: Promise | None = None
     demand = sum(each.requests_per_s for each in snapshot.demand)
     tried: list[dict[str, float]] = []
     solved: dict[tuple[float, ...], tuple[Plan, Snapshot]] = {}
-    late = _Late(snapshot.settings.template_caps)
+    late, kept = _Late(snapshot.settings.template_caps), _Kept(snapshot, attain.classes)
     simulated = 0
 
-    def solved_under(caps: dict[str, float]) -> tuple[Plan, Snapshot]:
+    def solved_under(caps: Mapping[str, float]) -> tuple[Plan, Snapshot]:
         """The highest caps that were not seen to fail are often those of the round before."""
-        key = tuple(caps.values())
+        key = tuple(caps[name] for name in brackets)
         if key not in solved:
             settings = snapshot.settings.capped(caps, snapshot.settings.template_caps)
             under = versioned(replace(snapshot, settings=settings))
@@ -138,8 +132,8 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
             continue
         found = Promise(plan, under, attain(plan, under))
         simulated += 1
-        if best is None or _rank(found) < _rank(best):
-            best = found
+        kept.note(found)
+        best = _combined(found if best is None else min(best, found, key=_rank), kept, solve, attain, demand)
         used = utilisation(plan, under)
         late.note(found, used)
         for name, each in found.attainment.items():
@@ -153,14 +147,48 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
     assert best is not None  # noqa: S101 - there is at least one round
     if begun or not best.is_kept or not late.classes:  # the caps of a plan in force have been through it
         return best
-    return _of_other_pools(best, late, solve, attain, demand)
+    return _of_other_pools(best, late, kept, solve, attain, demand)
+
+
+def _combined(
+    best: Promise, kept: "_Kept", solve: Callable[[Snapshot], Plan], attain: Attainment, demand: float
+) -> Promise:
+    """Return the plan of the pools that `kept` their promises at least cost, or `best` where that is no better."""
+    settings = kept.untried(best.snapshot.settings)
+    if settings is None:
+        return best
+    under = versioned(replace(best.snapshot, settings=settings))
+    plan = solve(under)
+    if best.is_kept and not _is_better(plan, best.plan, demand):
+        return best
+    found = Promise(plan, under, attain(plan, under))
+    kept.note(found)
+    return min(best, found, key=_rank)
 
 
 def _of_other_pools(
-    best: Promise, late: "_Late", solve: Callable[[Snapshot], Plan], attain: Attainment, demand: float
+    best: Promise,
+    late: "_Late",
+    kept: "_Kept",
+    solve: Callable[[Snapshot], Plan],
+    attain: Attainment,
+    demand: float,
 ) -> Promise:
-    """Look for a better plan, of pools that were not seen to be late: `late` knows which were. A class that is late
-    with one pool after the other is so for its utilisation, and has its cap of before again."""
+    """Look for a better plan, of other pools than those that were late.
+
+    Pools of higher caps may keep what those of lower ones did not, as they are of other templates. After that, those of
+    which most of a late pool was are used less: `late` knows them. A class that is late with one pool after the other
+    is so for its utilisation, and has its cap of before again."""
+    for cap in HIGHER:
+        before = best.snapshot.settings
+        caps = {n: max(cap, own) if n in late.classes else own for n, own in before.utilisation_caps.items()}
+        under = versioned(replace(best.snapshot, settings=before.capped(caps, before.template_caps)))
+        plan = solve(under)
+        if not _is_better(plan, best.plan, demand):
+            break
+        found = Promise(plan, under, attain(plan, under))
+        kept.note(found)
+        best = _combined(min(best, found, key=_rank), kept, solve, attain, demand)
     left, before = dict.fromkeys(late.classes, TRIES), best.snapshot.settings
     for _ in range(OTHER_POOLS):
         caps = {name: MOST - CLOSE if name in left else cap for name, cap in before.utilisation_caps.items()}
@@ -172,6 +200,8 @@ def _of_other_pools(
         found = Promise(plan, under, attain(plan, under))
         if found.is_kept:
             return found
+        kept.note(found)
+        best = _combined(best, kept, solve, attain, demand)
         late.note(found, utilisation(plan, under))
         missed = left.keys() & {name for name, each in found.attainment.items() if not each.is_kept}
         left = {name: tries - (name in missed) for name, tries in left.items() if tries > (name in missed)}
@@ -203,80 +233,55 @@ class _Late:
                 caps[most.template_id] = max(STEP * min(caps.get(most.template_id, MOST), used.get(name, 0.0)), LEAST)
 
 
-class _Bracket:
-    """A cap under which a class has kept its promise, and a utilisation at which it has not."""
+class _Kept:
+    """Of each model the caps under which it kept its promises at the least cost. Models that share a work class count
+    as one."""
 
-    def __init__(self, cap: float, reach: float) -> None:
-        """`reach`: how far from `cap` the limit is supposed to be, at most."""
-        self.cap = cap
-        self._reach = reach
-        self._good = 0.0
-        self._seen = 0.0, 0.0
-        """Highest utilisation at which it was kept, and the share that was late there."""
-        self._missed = min(cap + reach, MOST)
-        self._is_supposed = self._missed < MOST
-        """No miss was seen yet: the bracket's upper end is where one is supposed."""
+    def __init__(self, snapshot: Snapshot, classes: Collection[str]) -> None:
+        self._models: list[tuple[set[str], set[str]]] = []
+        """Apps of each, and their work classes that are promised something."""
+        for route in snapshot.routes:
+            apps, own = {route.app}, {leg.work_class for leg in route.legs} & set(classes)
+            for each in [each for each in self._models if not (each[0].isdisjoint(apps) and each[1].isdisjoint(own))]:
+                self._models.remove(each)
+                apps, own = apps | each[0], own | each[1]
+            self._models.append((apps, own))
+        self._demands = {each.key: each.app for each in snapshot.demand}
+        self._routes = {route.id: route.app for route in snapshot.routes}
+        self._least: dict[int, tuple[tuple[float, float], Settings]] = {}
+        self._tried: list[Settings] = []
 
-    @property
-    def is_closed(self) -> bool:
-        return self._good > 0 and self._missed - self._good <= CLOSE
+    def note(self, found: Promise) -> None:
+        self._tried.append(found.snapshot.settings)
+        for index, (apps, classes) in enumerate(self._models):
+            if all(found.attainment[name].is_kept for name in classes & found.attainment.keys()):
+                cost = self._cost(found.plan, apps, classes)
+                if index not in self._least or cost < self._least[index][0]:
+                    self._least[index] = cost, found.snapshot.settings
 
-    @property
-    def most(self) -> float:
-        """The highest cap that is worth a look: nearer to one that was seen to fail nothing is looked for."""
-        return max(self.cap, self._missed - CLOSE) if not self._is_supposed else MOST
+    def untried(self, settings: Settings) -> Settings | None:
+        """Return `settings` with those caps, unless they were given out or seen before, or a model kept nothing yet."""
+        if len(self._least) < len(self._models):
+            return None
+        caps, of_templates = dict(settings.utilisation_caps), dict(settings.template_caps)
+        for index, (_, own) in self._least.items():
+            for name in self._models[index][1]:
+                caps[name] = own.utilisation_caps[name]
+                of_templates.pop(name, None)
+                if name in own.template_caps:
+                    of_templates[name] = own.template_caps[name]
+        combined = settings.capped(caps, of_templates)
+        if combined in self._tried:
+            return None
+        self._tried.append(combined)
+        return combined
 
-    def pass_over(self) -> bool:
-        """Move the cap up, past what makes no better plan. Return whether it moved."""
-        if self._missed - self.cap <= CLOSE + ROUNDING:
-            if not self._is_supposed:
-                return False
-            self._good = max(self._good, self.cap)
-            self._widen()
-        self._good = max(self._good, self.cap)
-        self.cap = self._missed - CLOSE  # under lower caps no plan is better either
-        return True
-
-    def note(self, used: float, attained: Attained) -> None:
-        """Move the cap by what was seen of a plan under it. A miss below what was good before counts for more: plans
-        of one utilisation are of unlike instances."""
-        if attained.is_kept:
-            self._good = max(self._good, min(self.cap, self._missed))
-            if used > self._seen[0]:
-                self._seen = used, attained.share
-            if self._is_supposed and self._missed - self._good < 1.5 * CLOSE:  # all but one last step was good
-                self._widen()
-        else:
-            self._missed, self._is_supposed = min(self._missed, (used + self._limit(used, attained)) / 2), False
-            # A cap that did not bind says nothing of the utilisations below it. Where even one that was kept is not
-            # below, it is looked for anew, in long steps.
-            self._good = min(self._good, self._seen[0])
-            if self._good > self._missed - CLOSE:
-                self._good, self._seen = 0.0, (0.0, 0.0)
-        if self._good <= 0:
-            lower = min(self.cap, self._missed)
-            self.cap = max(STEP * lower, lower - self._reach, LEAST)
-            self._reach *= 2
-        elif self.is_closed:
-            self.cap = self._good
-        else:
-            self.cap = self._missed - CLOSE if self._is_supposed else (self._good + self._missed) / 2
-
-    def _limit(self, used: float, attained: Attained) -> float:
-        """Return the utilisation at which what is late is likely to be as much as may be, when at `used` it was more:
-        the share that is late grows about exponentially with utilisation. `used` where nothing was kept below."""
-        seen, share = self._seen
-        allowed, late = 1 - attained.percentile / 100, 1 - attained.share
-        if not 0 < seen < used or late <= allowed:
-            return used
-        little = min(max(1 - share, LEAST_LATE), allowed)
-        return seen + (used - seen) * math.log(allowed / little) / math.log(late / little)
-
-    def _widen(self) -> None:
-        """Suppose the limit farther up."""
-        self._reach *= 2
-        self._missed = min(self._good + self._reach, MOST)
-        self._is_supposed = self._missed < MOST
+    def _cost(self, plan: Plan, apps: set[str], classes: set[str]) -> tuple[float, float]:
+        """Demand that is not served (requests/s), then rent and traffic ($/h)."""
+        unmet = sum(lost for key, lost in plan.unmet.items() if self._demands.get(key) in apps)
+        rent = sum(each.usd_per_hour for each in plan.instances if not classes.isdisjoint(each.units_per_s))
+        traffic = sum(flow.traffic_usd_per_hour for flow in plan.flows if self._routes[flow.route] in apps)
+        return round(unmet, 9), round(rent + traffic, 9)
 
 
 def _rank(promise: Promise) -> tuple[float, float, float]:

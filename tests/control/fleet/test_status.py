@@ -19,6 +19,7 @@ from control.fleet.instance_view import InstanceView, instance_view
 from control.fleet.latency import GatewayFigures, Histogram
 from control.fleet.live_instances import instance_views
 from control.fleet.recorded_statuses import fleet_statuses
+from control.fleet_file.model_section import SloSection
 from control.hub.gang import gang_of
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.node_load import NodeLoad
@@ -69,6 +70,12 @@ def test_legs_are_counted_against_the_plan() -> None:
     assert [(leg.planned_units_per_s, leg.demand_units_per_s) for leg in chat.legs] == [(4.0, 3.0), (2.0, 0.5)]
     assert (chat.ttft_slo_ms, chat.tpot_slo_ms) == (900.0, 80.0)
     assert (chat.requests, set(chat.ttft_ms.values())) == (0, {None})
+
+
+def test_objectives_are_those_of_the_spec_also_where_whole_instances_have_none_for_a_prompt() -> None:
+    slos = {"chat": SloSection(ttft_ms=700, tpot_ms=60)}
+    (chat,) = fleet_status("f", PLAN, CLASSES[1:], [], {}, {}, slos).models
+    assert (chat.ttft_slo_ms, chat.tpot_slo_ms) == (700, 60)
 
 
 def test_latencies_are_of_the_gateway_and_json_has_no_infinity() -> None:

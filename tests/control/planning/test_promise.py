@@ -7,7 +7,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.planning.promise import OTHER_POOLS, ROUNDS, promised, utilisation
+from control.planning.promise import HIGHER, OTHER_POOLS, ROUNDS, WORTH, promised, utilisation
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Attained, Flow, Plan, PlannedInstance
 from templates_lib.values.settings import Settings
@@ -67,7 +67,7 @@ def test_the_plan_keeps_its_promise_at_about_the_least_cost(rate: float, prefill
     pools = Pools(rate, {"m/prefill": prefill, "m/decode": decode})
     found = promised(_snapshot(), pools.solve, pools)
     assert found.is_kept
-    assert pools.simulated <= ROUNDS + OTHER_POOLS
+    assert pools.simulated <= ROUNDS + len(HIGHER) + OTHER_POOLS
     assert found.plan.usd_per_hour <= pools.cheapest * 1.2 + 2
     assert utilisation(found.plan, found.snapshot).keys() == set(CLASSES)
     again = Pools(rate, pools.limits)
@@ -85,7 +85,7 @@ def test_a_search_from_the_caps_in_force_ends_soon_and_is_as_good(
     begun = replace(_snapshot(), settings=in_force.snapshot.settings)
     found = promised(begun, again.solve, again)
     assert found.is_kept
-    assert again.simulated <= ROUNDS + OTHER_POOLS
+    assert again.simulated <= ROUNDS + len(HIGHER) + OTHER_POOLS
     assert found.plan.usd_per_hour <= again.cheapest * 1.2 + 2
     once_more = Pools(rate * factor, limits)
     assert promised(begun, once_more.solve, once_more).plan == found.plan
@@ -213,3 +213,50 @@ def test_other_pools_are_found_where_those_of_the_cheapest_templates_are_late(ra
     again = promised(begun, unlike.solve, unlike)
     assert again.is_kept
     assert again.plan.usd_per_hour <= found.plan.usd_per_hour
+
+
+@dataclass
+class Two:
+    """Two models of their own pools, each of so many equal instances as its cap asks for; a count keeps the promise or
+    not, whatever its neighbours do."""
+
+    keep: Mapping[str, frozenset[int]]
+    seen: dict[str, set[int]] = field(default_factory=dict)
+    """Counts that were simulated and kept, by class."""
+
+    classes = {"a/prefill": True, "b/prefill": True}  # noqa: RUF012 - as an Attainment has it
+
+    def solve(self, under: Snapshot) -> Plan:
+        counts = {name: ceil(10 / under.settings.cap(name, name) - 1e-9) for name in self.classes}
+        instances = tuple(
+            PlannedInstance(name, name[0], "", "", Market.ON_DEMAND, n, 0, {}, {name: 1.0}, float(n))
+            for name, n in counts.items()
+        )
+        flows = tuple(Flow(name[0], ("",), 10.0, 0.0) for name in self.classes)
+        usd = float(sum(counts.values()))
+        return Plan("", under.version, "", "", instances, (), flows, usd, usd, 0, 0, 0, {}, usd, usd, 0, 0, "optimal")
+
+    def __call__(self, plan: Plan, _: Snapshot) -> Mapping[str, Attained]:
+        counts = {i.template_id: i.count for i in plan.instances}
+        for name, count in counts.items():
+            if count in self.keep[name]:
+                self.seen.setdefault(name, set()).add(count)
+        return {name: Attained(1.0 if n in self.keep[name] else 0.9, 99, 10_000, 0) for name, n in counts.items()}
+
+    def under(self, *_: object) -> "Two":
+        return self
+
+
+_counts = st.frozensets(st.integers(10, 40), min_size=8).map(lambda kept: kept | set(range(41, 101)))
+
+
+@given(_counts, _counts)
+def test_the_plan_is_of_the_cheapest_pools_that_kept_their_promises_in_whatever_plan(
+    of_a: frozenset[int], of_b: frozenset[int]
+) -> None:
+    routes = tuple(Route(name, name, "chat", (Leg(f"{name}/prefill", 1.0),)) for name in "ab")
+    two = Two({"a/prefill": of_a, "b/prefill": of_b})
+    found = promised(replace(_snapshot(), routes=routes), two.solve, two)
+    if two.seen.keys() == two.classes.keys():
+        assert found.is_kept
+        assert found.plan.usd_per_hour <= sum(min(counts) for counts in two.seen.values()) / (1 - WORTH)
