@@ -12,6 +12,7 @@ from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
 from control.explain.sharing import SharingExplained
 from control.explain.shortage import Shortage
+from control.planning.cut_costs import BetterCut
 from control.planning.easier_promise import EASIER_PROMISE
 from control.planning.objective_costs import Easier
 from control.planning.proof import proof_text
@@ -34,14 +35,17 @@ def print_explanation(
     plan: Plan,
     explanation: Explanation,
     certified: tuple[Certificate, ...],
-    easier: tuple[Easier, ...] | None,
+    cheaper: tuple[tuple[Easier, ...], tuple[BetterCut, ...]] | None,
     console: Console,
 ) -> None:
-    """`easier`: objectives that would save money; None: nobody asked."""
+    """`cheaper`: easier objectives, and cuts of prompts, that would be better; None: nobody asked."""
     sections = list(_sections(name, plan, explanation, certified))
-    if easier is not None:
+    if cheaper is not None:
+        easier, cuts = cheaper
         nothing = ["nothing: no objective that is one step easier makes the fleet cheaper"]
         sections.append(("What an easier objective would save", [each.text for each in easier] or nothing))
+        none = ["nothing: with prompts cut by length into two pools the fleet is no cheaper, and serves no more"]
+        sections.append(("What cutting prompts by length would bring", [each.text for each in cuts] or none))
     for heading, lines in sections:
         console.print(Text(heading, style="bold"))
         for line in lines:

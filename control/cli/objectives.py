@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from control.planning.objectives import Objective
     from control.planning.session import PlanningSession
 
-AXES = ("ttft", "tpot", "percentile")
+BANDS = "bands"
+AXES = ("ttft", "tpot", "percentile", BANDS)
 MOST_CURVES = 20
 
 
@@ -23,14 +24,20 @@ def objectives(
     file: SpecOption = None,
     snapshot: SnapshotOption = None,
     templates: TemplatesOption = None,
-    axis: Annotated[str, one_of(AXES, "Objective that changes.")] = AXES[0],
+    axis: Annotated[
+        str,
+        one_of(AXES, "Objective that changes; bands: none, but where prompts are cut by length into two pools."),
+    ] = AXES[0],
     model: Annotated[
         list[str] | None,
         typer.Option(help="Model whose objective changes; give it again for more. Default: each in turn."),
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option(help="Values to look at, in ms or percent, with commas. Default: from half to twice today's."),
+        typer.Option(
+            help="Values to look at, in ms or percent, with commas. Default: from half to twice today's. Of bands: the "
+            "percent of the requests below a cut (default 50,80,95), beside half of the prompt tokens."
+        ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw cost against objective into a PNG.")] = None,
     output: OutputOption = Output.TABLE,
@@ -39,12 +46,19 @@ def objectives(
     """Show what the fleet costs under other objectives.
 
     The fleet is planned once as it is, and once more for each value of each model: with the same demand, prices and
-    supply, everything certified as ever. A value that no node can keep has no cost.
+    supply, everything certified as ever. A value that no node can keep has no cost. With --axis bands objectives stay,
+    and the prompts of a model are cut where its own workload says: the cheapest cut, or none, is named with the line
+    for the spec.
     """
     from control.cli.planning import made_now
     from control.planning.objectives import Axis
 
     refuse_unwritable(plot)
+    if axis == BANDS:
+        from control.cli.prompt_cuts import show_cuts
+
+        show_cuts(made_now(file, snapshot, templates, database_url), model, _numbers(at), plot, output)
+        return
     values = Axis(axis).checked(_numbers(at))
     with made_now(file, snapshot, templates, database_url) as (opened, made):
         costs = costs_of(opened, made)

@@ -5,11 +5,12 @@ from the utilisation caps of the plan in force, and what the simulator has seen 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from control.planning.objectives import Axis, Objective, models_of, now_of, under, unpromised
+from control.planning.objectives import Axis, Objective, models_of, now_of, own_of, parts_of, under, unpromised
 from control.planning.promise import Attainment, Promise
+from control.planning.prompt_cuts import cut_at, cut_snapshot
 from control.planning.recipe import PipelineRecipe, Recipe
 from control.planning.recording import versioned
 from control.planning.report import SERVED, unmet_share
@@ -94,6 +95,16 @@ class ObjectiveCosts:
         attain, templates, snapshot = self._under(*under(self.recipe, values))
         return self.session.found(snapshot, templates.library, attain)
 
+    def cut(self, model: str, max_prompt_tokens: int) -> Promise:
+        """The fleet with the model's prompts cut there (0: not at all), each band with the objectives of the whole: as
+        a spec that says so is planned, from no utilisation caps on. Nothing is kept of it. Raises as `planned`."""
+        before = parts_of(self.recipe, model)
+        recipe, app = cut_at(self.recipe, model, max_prompt_tokens)
+        gone = [served.class_id(phase) for served in before for phase in served.phases]
+        attain, templates = self._made(recipe, own_of(recipe, {each.name for each in app.components}), gone)
+        snapshot = cut_snapshot(self.snapshot, recipe, templates.library, before, app)
+        return self.session.found(versioned(snapshot), templates.library, attain)
+
     def unpromised(self, models: Iterable[str]) -> Promise:
         """The fleet if these models promised nothing to requests that wait (`keep: throughput`). Nothing is kept of it.
 
@@ -133,7 +144,7 @@ class ObjectiveCosts:
             other, problem = self._found({objective: then}, in_force)
             if said is not None:
                 said(objective, _point(then, other, problem), done, len(steps))
-            if other is None or _rank(other) >= _rank(in_force):
+            if other is None or rank_of(other) >= rank_of(in_force):
                 continue
             saved = plan.usd_per_hour - other.plan.usd_per_hour
             if saved >= CENT:
@@ -157,16 +168,27 @@ class ObjectiveCosts:
         except UnservableError as error:
             return None, str(error)
         found = self.session.found(snapshot, templates.library, attain)
-        if tighter is None or _rank(tighter) >= _rank(found):
+        if tighter is None or rank_of(tighter) >= rank_of(found):
             return found, ""
         seen = Promise(tighter.plan, tighter.snapshot, {} if attain is None else attain(tighter.plan, tighter.snapshot))
-        return (seen if _rank(seen) < _rank(found) else found), ""
+        return (seen if rank_of(seen) < rank_of(found) else found), ""
 
     def _under(self, recipe: Recipe, own: PipelineRecipe) -> tuple[Attainment | None, Templates, Snapshot]:
         """What a plan of `recipe` is made from; `own`: the part of it whose templates are others."""
+        attain, templates = self._made(recipe, own)
+        # A cap is of a promise: without one the class is planned with as the paper has it.
+        promised = {} if attain is None else attain.classes
+        settings = self.snapshot.settings.of_classes(promised)
+        version = templates.library.version
+        return attain, templates, versioned(replace(self.snapshot, settings=settings, library_version=version))
+
+    def _made(
+        self, recipe: Recipe, own: PipelineRecipe, gone: Collection[str] = ()
+    ) -> tuple[Attainment | None, Templates]:
+        """What simulates plans of `recipe`, and its templates, without those of the work classes that are `gone`."""
         running = {instance.template_id for instance in self.snapshot.instances}
         of_own = obtain(Recipe((own,)), self.session.store, self.session.progress, protected=running)
-        library = in_place_of(self.library, of_own.library)
+        library = in_place_of(self.library, of_own.library, gone)
         version = hashlib.blake2b(
             f"{self.library.version}/{of_own.library.version}".encode(), digest_size=16
         ).hexdigest()
@@ -174,10 +196,7 @@ class ObjectiveCosts:
         attain = self._attain[0].under(recipe, templates) if self._attain else self.session.attain(recipe, templates)
         if attain is not None:
             self._attain[:] = [attain]
-        # A cap is of a promise: without one the class is planned with as the paper has it.
-        promised = {} if attain is None else attain.classes
-        settings = self.snapshot.settings.of_classes(promised)
-        return attain, templates, versioned(replace(self.snapshot, settings=settings, library_version=version))
+        return attain, templates
 
 
 def costs_of_stored(session: PlanningSession, plan: Plan, recipe: Recipe) -> ObjectiveCosts:
@@ -202,7 +221,7 @@ def _point(value: float, found: Promise | None, problem: str) -> Point:
     return Point(value, found.plan.usd_per_hour, unmet_share(found.plan, found.snapshot), found.is_kept)
 
 
-def _rank(found: Promise) -> tuple[bool, float, float]:
+def rank_of(found: Promise) -> tuple[bool, float, float]:
     """Lower is better."""
     unmet = sum(rate for rate in found.plan.unmet.values() if rate > SERVED)
     return not found.is_kept, round(unmet, 6), found.plan.usd_per_hour

@@ -1,7 +1,7 @@
 """Objectives of a fleet's models, as they might be instead. Pure."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -119,14 +119,17 @@ def models_of(recipe: Recipe) -> dict[str, tuple[ServedModel, ...]]:
     return found
 
 
-def now_of(recipe: Recipe, objective: Objective) -> float:
-    """The value in force. Raises ValueError, with the nearest name, for a model that is not served."""
+def parts_of(recipe: Recipe, model: str) -> tuple[ServedModel, ...]:
+    """What serves the request types of an app. Raises ValueError, with the nearest name, for one that is not served."""
     models = models_of(recipe)
-    if objective.model not in models:
-        raise ValueError(
-            f"no model of this fleet is called {objective.model!r}; {nearest_name(objective.model, models)}"
-        )
-    return objective.axis.of(models[objective.model][0].slo)
+    if model not in models:
+        raise ValueError(f"no model of this fleet is called {model!r}; {nearest_name(model, models)}")
+    return models[model]
+
+
+def now_of(recipe: Recipe, objective: Objective) -> float:
+    """The value in force. Raises as `parts_of`."""
+    return objective.axis.of(parts_of(recipe, objective.model)[0].slo)
 
 
 def under(recipe: Recipe, values: Mapping[Objective, float]) -> tuple[Recipe, PipelineRecipe]:
@@ -152,10 +155,15 @@ def _with_slos(recipe: Recipe, slos: Mapping[str, Slo]) -> tuple[Recipe, Pipelin
             return source
         return replace(source, served=tuple(replace(s, slo=slos.get(s.name, s.slo)) for s in source.served))
 
-    sources = tuple(changed(each) for each in recipe.sources)
-    (whole,) = (each for each in sources if isinstance(each, PipelineRecipe))
-    unpruned = tuple(name for name in whole.unpruned if name in slos)
-    return Recipe(sources), replace(whole, served=tuple(s for s in whole.served if s.name in slos), unpruned=unpruned)
+    other = Recipe(tuple(changed(each) for each in recipe.sources))
+    return other, own_of(other, slos)
+
+
+def own_of(recipe: Recipe, names: Container[str]) -> PipelineRecipe:
+    """The part of the recipe that makes the templates of what serves under these names."""
+    (whole,) = (each for each in recipe.sources if isinstance(each, PipelineRecipe))
+    unpruned = tuple(name for name in whole.unpruned if name in names)
+    return replace(whole, served=tuple(s for s in whole.served if s.name in names), unpruned=unpruned)
 
 
 def three_digits(value: float) -> float:

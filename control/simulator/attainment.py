@@ -152,7 +152,7 @@ def _part(served: ServedModel, plan: Plan) -> Hashable:
     own = {route.id for route in served.routes()}
     instances = ((i.template_id, i.zone, i.count) for i in plan.instances if i.model == served.name)
     flows = ((flow.route, flow.zones, flow.requests_per_s) for flow in plan.flows if flow.route in own)
-    return served.name, served.slo, tuple(sorted(instances)), tuple(sorted(flows))
+    return served.name, served.slo, served.shape.fingerprint, tuple(sorted(instances)), tuple(sorted(flows))
 
 
 def _app_part(work: AppWork, plan: Plan) -> Hashable:

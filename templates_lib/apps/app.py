@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from templates_lib.apps.served_model import ServedModel
-from templates_lib.load.workload import split_prompts
+from templates_lib.load.workload import WorkloadShape, joined_prompts, split_prompts
 from templates_lib.values.work import DEFAULT_TYPE
 
 LONG = "long"
@@ -66,10 +66,22 @@ def llm_app(served: ServedModel) -> App:
     split = split_prompts(served.shape, served.slo.max_prompt_tokens)
     if split.long is None:
         return App(served.name, (RequestType(DEFAULT_TYPE, served, 1.0),))
-    unlimited = replace(served.slo, max_prompt_tokens=0)
-    name = serving_id(served.name, LONG)
-    longer = RequestType(LONG, replace(served, name=name, slo=unlimited, shape=split.long), split.long_share)
+    own = replace(served, name=serving_id(served.name, LONG), slo=replace(served.slo, max_prompt_tokens=0))
+    longer = RequestType(LONG, _part(own, split.long, split.long_share), split.long_share)
     if split.short is None:
         return App(served.name, (longer,))
-    short = RequestType(DEFAULT_TYPE, replace(served, shape=split.short), 1 - split.long_share)
-    return App(served.name, (short, longer))
+    share = 1 - split.long_share
+    return App(served.name, (RequestType(DEFAULT_TYPE, _part(served, split.short, share), share), longer))
+
+
+def whole_of(short: ServedModel, longer: ServedModel) -> ServedModel:
+    """Return the model that `llm_app` made these two request types of, as it is without `max_prompt_tokens`."""
+    limit = short.slo.max_prompt_tokens
+    shape = joined_prompts(short.shape, longer.shape, limit)
+    slo, arrivals = replace(short.slo, max_prompt_tokens=0), replace(short.arrivals, share=1.0)
+    return replace(short, slo=slo, shape=shape, arrivals=arrivals)
+
+
+def _part(served: ServedModel, shape: WorkloadShape, share: float) -> ServedModel:
+    """Lengths have nothing to do with when requests come: each part has its share of all bursts."""
+    return replace(served, shape=shape, arrivals=replace(served.arrivals, share=share))

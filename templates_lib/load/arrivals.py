@@ -2,7 +2,7 @@
 rate."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ def arrival_times(series: RateSeries, seed: int) -> Iterator[float]:
 class Arrivals:
     """How requests come around their mean rate: at random, in bursts of a renewal process, or as they were recorded.
 
-    Raises ValueError for a cv below 0 or not finite, and for gaps that are negative or all 0.
+    Raises ValueError for a cv below 0 or not finite, for gaps that are negative or all 0, and for no such share.
     """
 
     cv: float = 1.0
@@ -51,21 +51,29 @@ class Arrivals:
     gaps, theirs."""
     gaps: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """(n,) recorded gaps in mean gaps; they come again and again, begun anywhere. None: gaps are drawn."""
+    share: float = 1.0
+    """Share of the requests with these gaps that come here, above 0 and at most 1: the others go elsewhere, whatever
+    the gaps beside them, so that a small share of bursts comes nearly at random."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.cv) and self.cv >= 0):
             raise ValueError(f"arrivals: cv must be a finite number of at least 0, not {self.cv}")
         if len(self.gaps) and not (np.isfinite(self.gaps).all() and self.gaps.min() >= 0 and self.gaps.sum() > 0):
             raise ValueError("arrivals: gaps must be finite, at least 0, and not all 0")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"arrivals: share must be above 0 and at most 1, not {self.share}")
 
     @property
     def is_poisson(self) -> bool:
         return not len(self.gaps) and self.cv == 1
 
     def times(self, requests_per_s: float, length_s: float, draw: np.random.Generator) -> NDArray[np.float64]:
-        """Return arrival times, in order, within [0, `length_s`)."""
+        """Return arrival times, in order, within [0, `length_s`): `requests_per_s` of this share."""
         if length_s <= 0 or requests_per_s <= 0:
             return np.zeros(0)
+        if self.share < 1:
+            every = replace(self, share=1.0).times(requests_per_s / self.share, length_s, draw)
+            return every[draw.random(len(every)) < self.share]
         if len(self.gaps):
             begun = np.roll(self.gaps / self.gaps.mean(), -int(draw.integers(len(self.gaps))))
             rounds = int(np.ceil(length_s * requests_per_s / len(begun))) + 1

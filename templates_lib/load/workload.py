@@ -106,5 +106,17 @@ def split_prompts(shape: WorkloadShape, max_prompt_tokens: int) -> PromptSplit:
 
     if not is_long.any():
         return PromptSplit(shape, None, 0.0)
-    short = part(~is_long, f"/up-to-{max_prompt_tokens}")
+    short = part(~is_long, _up_to(max_prompt_tokens))
     return PromptSplit(short, part(is_long, f"/over-{max_prompt_tokens}"), float(is_long.mean()))
+
+
+def joined_prompts(short: WorkloadShape, longer: WorkloadShape, max_prompt_tokens: int) -> WorkloadShape:
+    """Return the shape that `split_prompts` made two of: the same requests, the short ones first."""
+    units = {name: np.concatenate([column, longer.units[name]]) for name, column in short.units.items()}
+    prompt = np.concatenate([short.prompt_tokens, longer.prompt_tokens])
+    output = np.concatenate([short.output_tokens, longer.output_tokens])
+    return WorkloadShape(short.id.removesuffix(_up_to(max_prompt_tokens)), prompt, output, short.source, units)
+
+
+def _up_to(max_prompt_tokens: int) -> str:
+    return f"/up-to-{max_prompt_tokens}"

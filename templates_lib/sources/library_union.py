@@ -1,6 +1,6 @@
 """Templates of one library added to another."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -54,10 +54,11 @@ def union(base: Library, extra: Library) -> Library:
     )
 
 
-def in_place_of(base: Library, own: Library) -> Library:
-    """`base`, where what `own` has templates of (its work classes) is `own`'s, under `base`'s version."""
+def in_place_of(base: Library, own: Library, gone: Collection[str] = ()) -> Library:
+    """`base`, where what `own` has templates of (its work classes) is `own`'s, under `base`'s version. `gone`: work
+    classes whose templates are left out."""
     ours = {c.id: c for c in own.classes}
-    is_theirs = np.array([c.id not in ours for c in base.classes], dtype=np.bool_)
+    is_theirs = np.array([c.id not in ours and c.id not in gone for c in base.classes], dtype=np.bool_)
     keep = np.ones(base.size, dtype=np.bool_)
     keep[base.point_template[base.entry_point[~is_theirs[base.entry_class]]]] = False
     rest = replace(base.select(keep), classes=tuple(ours.get(c.id, c) for c in base.classes))
