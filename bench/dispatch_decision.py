@@ -44,7 +44,7 @@ def seconds_of(model: RoutedModel, waiting: int, free: int, tokens: float) -> li
     states: Any = w.states
     for number in range(len(model.members)):
         has_place = number >= count or (number + 1) % (count // free) == 0  # the last, a slow one, always
-        states[number] = MemberState(True, has_place, has_place, number % 7, 1000, 1.0, 5.0 + number % 3)
+        states[number] = MemberState(True, has_place, has_place, number % 7, 1000, 1.0, 5.0 + number % 3, inf)
     for row in range(waiting):
         join(w, row, 0, tokens, 0.0, 1.0 + row * 1e-6, 0.0, False)
     found = []

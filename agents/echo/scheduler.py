@@ -80,6 +80,7 @@ class EchoScheduler:
             places=0 if self._waiting else max(0, self._settings.max_running - len(self._running) - len(self._taking)),
             obeys_rules=True,  # it chooses nothing: the only token that it knows is the one that the prompt has next
             takes_rows=0 if self._rows is None else 1,
+            prompt_tokens_free=self._kv_blocks_free * self._settings.block_tokens,
         )
 
     @property

@@ -132,6 +132,8 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     others_units: Count | None = None
     """Work of other gateways than this that is not done yet: rows that units become (`Encode.rows`), and tokens of
     prompts; None: one of the previous version, or whoever is told is no gateway."""
+    prompt_tokens_free: Count | None = None
+    """Tokens of one more prompt that it has KV cache for; None: it does not say, as one of the previous version."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

@@ -117,6 +117,7 @@ class SchedulerCore:
             self._runs.groups.least_free,
             room=max(0, self._max_waiting - waiting),
             places=0 if self._waiting else self._runs.groups.places,
+            prompt_tokens_free=self._runs.groups.prompt_tokens_free,
         )
 
     def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[GatewayMessage, ...]:

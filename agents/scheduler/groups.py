@@ -37,6 +37,11 @@ class Groups:
         return min(sum(book.free for book in stage) for stage in self.books)
 
     @property
+    def prompt_tokens_free(self) -> int:
+        """Tokens of one more prompt that there is KV cache for: on the node of each stage that has the most."""
+        return min(max(book.free for book in stage) for stage in self.books) * self._layout.block_tokens
+
+    @property
     def places(self) -> int:
         """Prompts that could be begun: an idle lane for each, or a place in a group. An instance does prompts alone or
         the whole, so what it does not do limits the other little."""

@@ -111,6 +111,8 @@ class VllmScheduler:
             places=max(0, places),
             obeys_rules=True,
             obeys_grammars=load is not None and load.obeys_grammars,
+            # vLLM's blocks may be larger than the layout's, and as many fewer.
+            prompt_tokens_free=free * node.kv_blocks * self._layout.block_tokens // max(blocks, 1),
         )
 
     @property

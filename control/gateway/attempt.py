@@ -16,8 +16,11 @@ class Attempt:
         self.links = dict(legs)
         self.open = dict(legs)
         """Legs that still hold something for it."""
-        self.first: InstanceLink | None = legs[0][1]
+        self._first_leg, begins = legs[0]
+        self.first: InstanceLink | None = begins
         """Who begins it, until it has computed the prompt."""
+        self._prompt_tokens = len(call.asked.prompt) + len(call.generated)
+        begins.tokens.use(self._prompt_tokens)
         self.waiting_tokens = 0
         """Of the prompt, while it counts as waiting there (`control.gateway.pools`)."""
         self._sources = sources
@@ -42,12 +45,18 @@ class Attempt:
         ids, logprobs = self._order.push(run)
         return ids[:room], logprobs[:room]
 
+    def release(self, leg: int) -> None:
+        """Note that a leg holds nothing any more. Of one that does not: no harm."""
+        link = self.open.pop(leg, None)
+        if link is not None and leg == self._first_leg:
+            link.tokens.give_back(self._prompt_tokens)
+
     def close_leg(self, finished: Finished) -> None:
         """A leg has done its part and holds nothing for it any more.
 
         The shorter output counts: a first leg that meets a stop token ends it before the next leg knows.
         """
-        self.open.pop(finished.attempt, None)
+        self.release(finished.attempt)
         if finished.reason is not FinishReason.HANDED_OFF and (
             self._final is None or finished.output_tokens < self._final.output_tokens
         ):

@@ -228,6 +228,7 @@ class Dispatcher:
             if attempt.first is link:
                 self._note_begun(attempt)
             del self._by_link[link][message.attempt]  # what becomes of that instance matters no more
+            self._note(link)  # what it held there is free
             self._settle(attempt, link)
             self._close_if_idle(link)
         elif message.failure.is_retryable:
@@ -372,7 +373,8 @@ class Dispatcher:
         for leg, link in attempt.links.items():
             # An instance that has done its part may be gone for good by now.
             self._by_link.get(link, {}).pop(leg, None)
-        for leg, link in attempt.open.items():
+        for leg, link in list(attempt.open.items()):
+            attempt.release(leg)
             try:
                 link.send(Cancel(leg))
             except ChannelError:

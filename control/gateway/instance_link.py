@@ -16,7 +16,7 @@ from control.gateway.api_error import ApiError, of_earlier_release, without_gram
 from control.gateway.slack_rows import MemberState
 from policies.later_legs import most_in_kv
 from policies.pace import Pace
-from policies.room import Room
+from policies.room import Room, TokenRoom
 
 _MOST_PROMPTS = 64
 """Prompts that an instance has at most to compute for this gateway, whatever it says that it could begin."""
@@ -46,6 +46,7 @@ class InstanceLink:
         self.room = Room()
         self.places = Room()
         """Room for prompts that are begun at once."""
+        self.tokens = TokenRoom()
         self.prompts = 0
         """Sent to be begun there, and not computed yet, as far as is known."""
         self.pace = Pace()
@@ -92,7 +93,7 @@ class InstanceLink:
         held, room = held + self.others, is_open and not self.room.is_full
         of = self.status
         kv_most = inf if of is None else most_in_kv(of.running, of.kv_blocks, of.kv_blocks_free)
-        return MemberState(is_open, has_place, self.prompts == 0, held, room, self.pace.ratio, kv_most)
+        return MemberState(is_open, has_place, self.prompts == 0, held, room, self.pace.ratio, kv_most, self.tokens.left)
 
     def ask(self, slack_s: float, calls: int) -> None:
         """Ask for places, where other gateways have them. Raises ChannelError."""
@@ -129,6 +130,7 @@ class InstanceLink:
             self.status = message
             self.room.tell(message.room)
             self.places.tell(message.places)
+            self.tokens.tell(message.prompt_tokens_free)
             self._owner.changed(self)
         elif not isinstance(message, Stats):  # a gateway does not ask for them
             self._owner.heard(self, message)

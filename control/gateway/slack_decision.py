@@ -76,6 +76,7 @@ def bind(w: SlackRows, now_s: float, is_first: bool) -> tuple[int, int, float]:
         member.is_open = state.is_open
         member.pace = state.pace
         member.has_place = state.has_place and state.room > 0
+        member.tokens_free = state.tokens_free
         if state.is_idle:  # it can begin at once, whatever was predicted
             member.free_s, member.end_s = min(member.free_s, now_s), min(member.end_s, now_s)
         if is_first:

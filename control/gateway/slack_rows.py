@@ -28,6 +28,8 @@ class MemberState(NamedTuple):
     """As in `policies.slack.Member`."""
     kv_most: float
     """As `room`."""
+    tokens_free: float
+    """As in `policies.slack.Member`."""
 
 
 class ServedLeg:

@@ -117,6 +117,7 @@ statuses = st.builds(
     counts,
     st.none() | st.just("tcp://h:1"),
     takes_rows=counts,
+    prompt_tokens_free=st.none() | counts,
 )
 nodes = st.builds(NodeStats, names, st.floats(0, 1e9))
 to_gateway = st.one_of(

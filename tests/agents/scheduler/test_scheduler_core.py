@@ -10,7 +10,7 @@ from agents.scheduler.core import SchedulerCore
 from agents.scheduler.flight import BadResultError, Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import GroupStep
-from tests.agents.scheduler.fake_stages import FakeStages, asked, continuation, layout
+from tests.agents.scheduler.fake_stages import BLOCK_TOKENS, FakeStages, asked, continuation, layout
 
 
 def stages(shape: PipelineLayout, max_waiting: int = 100) -> FakeStages:
@@ -193,3 +193,14 @@ def test_a_layout_without_stages_or_with_one_name_twice_is_refused():
         PipelineLayout("m", ((node,), (node,)), 16, 100, 9)
     with pytest.raises(ValueError, match="positive"):
         NodeLimits("a", 0.0, 1, 1, 1)
+
+
+def test_there_is_room_for_a_prompt_as_on_the_node_with_the_most_of_the_stage_with_the_least():
+    at = stages(layout((1.0,), (0.5, 0.5), blocks=20))
+    assert at.core.status.prompt_tokens_free == 20 * BLOCK_TOKENS
+    submit(at, asked(1, tuple(range(41))))
+    at.order()
+    assert at.core.status.prompt_tokens_free == (20 - 11) * BLOCK_TOKENS  # the first stage has one node
+    at.core.cancel("gw", 1)
+    at.order()
+    assert at.core.status.prompt_tokens_free == 20 * BLOCK_TOKENS
