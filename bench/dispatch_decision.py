@@ -46,14 +46,14 @@ def seconds_of(model: RoutedModel, waiting: int, free: int, tokens: float) -> li
         has_place = number >= count or (number + 1) % (count // free) == 0  # the last, a slow one, always
         states[number] = MemberState(True, has_place, has_place, number % 7, 1000, 1.0, 5.0 + number % 3, inf)
     for row in range(waiting):
-        join(w, row, 0, tokens, 0.0, 1.0 + row * 1e-6, 0.0, False)
+        join(w, row, 0, tokens, 256.0, 0.0, 1.0 + row * 1e-6, 0.0, False)
     found = []
     for _ in range(TURNS):
         start_s = time.perf_counter()
         row, _, _ = bind(w, 0.0, True)
         found.append(time.perf_counter() - start_s)
         if row >= 0:
-            join(w, row, 0, tokens, 0.0, 1.0 + row * 1e-6, 0.0, False)
+            join(w, row, 0, tokens, 256.0, 0.0, 1.0 + row * 1e-6, 0.0, False)
     return found
 
 

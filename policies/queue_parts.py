@@ -20,6 +20,8 @@ class Waiting:
     """Its row of `Queue`."""
     tokens: float
     """Of its prompt, and of the answer that is made already."""
+    answer: float
+    """Tokens that are expected behind those: as many as a mean answer has, or as the request allows."""
     deadline_s: float
     latest_s: float
     """When the fastest member has to begin at the latest."""

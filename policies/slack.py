@@ -3,11 +3,12 @@
 The requests of a model wait in one queue, the earliest deadline of a first token first. A request is bound to a member
 only when that member has a place for it: it can begin now. Of the members with a place that keep the objective of this
 request, the one whose time is cheapest takes it, so that long prompts leave slow members to short ones, and fast
-members stay free for those that need them. Slack is the time until the fastest member has to begin a prompt for its
-deadline to be kept. A request without any goes behind all that can be kept, and so does one that has waited for most of
-its slack: where all that wait are about to be late, each is begun at its last moment, steps take no second prompt, and
-the queue never gets shorter again. Where the objective says so (`Slo.refuses_late`), what no member can keep any more
-is refused instead.
+members stay free for those that need them; what the answer costs is counted where that depends on who takes the prompt
+(`policies.answer_cost`), so that aggregated members take the answers that are cheaper there. Slack is the time until
+the fastest member has to begin a prompt for its deadline to be kept. A request without any goes behind all that can be
+kept, and so does one that has waited for most of its slack: where all that wait are about to be late, each is begun at
+its last moment, steps take no second prompt, and the queue never gets shorter again. Where the objective says so
+(`Slo.refuses_late`), what no member can keep any more is refused instead.
 
 The queue is not in the order of slack: then long prompts overtake short ones that have waited longer, and when more
 comes than members can do, several short ones are late for each long one that is not. With deadlines, pools carry as
@@ -61,6 +62,8 @@ class Member:
     end_s: float
     """When it will be through with all of that."""
     usd_per_s: float
+    answer_usd: float
+    """Of each token of the answer: see `policies.answer_cost`."""
     times: int
     """Row in the table of times."""
     chunk: float
@@ -82,7 +85,11 @@ class Member:
 
 
 def member_row(
-    times: PromptTimes | None, rows: dict[PromptTimes, int], usd_per_hour: float, tokens_free: float
+    times: PromptTimes | None,
+    rows: dict[PromptTimes, int],
+    usd_per_hour: float,
+    tokens_free: float,
+    answer_usd: float = 0.0,
 ) -> Fields:
     """Fields of a member that is closed so far. `times`: None, not known, is taken to be nothing. `rows`: those of the
     table of times, to which a new one is added."""
@@ -90,7 +97,8 @@ def member_row(
     row = rows.setdefault(known, len(rows))
     squares = known.latency_s_per_square, known.busy_s_per_square
     of_step = -np.inf, 0.0, 0.0, np.inf, 0.0
-    return False, False, tokens_free, 0.0, 0.0, usd_per_hour / 3600, row, known.chunk_tokens, *of_step, *squares, 1.0
+    usd = usd_per_hour / 3600, answer_usd
+    return False, False, tokens_free, 0.0, 0.0, *usd, row, known.chunk_tokens, *of_step, *squares, 1.0
 
 
 def table_of_times(times: Iterable[PromptTimes]) -> tuple[Floats, Floats]:
@@ -217,12 +225,13 @@ def choose(
     latency_s: Floats,
     busy_s: Floats,
     tokens: float,
+    answer: float,
     deadline_s: float,
     now_s: float,
     lead_s: float,
 ) -> int:
     """Choose among the members [first, end): of those that can begin the prompt within `lead_s` and keep its deadline
-    the cheapest for it, the soonest of equals; -1 where there is none.
+    the cheapest for it, the soonest of equals; -1 where there is none. `answer`: tokens that are expected behind it.
 
     `latency_s`, `busy_s`: (times, PROMPT_POINTS) seconds from the start of a prompt to its first token, and until the
     member can begin another."""
@@ -244,7 +253,7 @@ def choose(
             busy = _paced_s(member, busy_s, tokens)
         else:
             continue
-        usd = busy * member.usd_per_s
+        usd = busy * member.usd_per_s + answer * member.answer_usd
         if end_s <= deadline_s and (usd < least_usd or (usd == least_usd and end_s < soonest_s)):
             best, least_usd, soonest_s = at, usd, end_s
     return best
@@ -306,14 +315,15 @@ def _next_of_part(
             set_late_aside(waiting, queue, row)
         else:
             looked += 1
-            found = choose(members, first, end, latency_s, busy_s, own.tokens, own.deadline_s, now_s, lead_s)
+            due_s = own.deadline_s
+            found = choose(members, first, end, latency_s, busy_s, own.tokens, own.answer, due_s, now_s, lead_s)
             if found >= 0:
                 return row, found
         row = after
     if queue.late_head >= 0:
         own = waiting[queue.late_head]
         deadline_s = own.deadline_s if own.latest_s >= now_s else np.inf
-        found = choose(members, first, end, latency_s, busy_s, own.tokens, deadline_s, now_s, lead_s)
+        found = choose(members, first, end, latency_s, busy_s, own.tokens, own.answer, deadline_s, now_s, lead_s)
         if found >= 0:
             return queue.late_head, found
     return -1, -1

@@ -93,7 +93,9 @@ class InstanceLink:
         held, room = held + self.others, is_open and not self.room.is_full
         of = self.status
         kv_most = inf if of is None else most_in_kv(of.running, of.kv_blocks, of.kv_blocks_free)
-        return MemberState(is_open, has_place, self.prompts == 0, held, room, self.pace.ratio, kv_most, self.tokens.left)
+        return MemberState(
+            is_open, has_place, self.prompts == 0, held, room, self.pace.ratio, kv_most, self.tokens.left
+        )
 
     def ask(self, slack_s: float, calls: int) -> None:
         """Ask for places, where other gateways have them. Raises ChannelError."""

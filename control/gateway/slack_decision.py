@@ -30,6 +30,7 @@ def join(
     row: int,
     part: int,
     tokens: float,
+    answer: float,
     asked_s: float,
     deadline_s: float,
     behind_s: float,
@@ -42,6 +43,7 @@ def join(
     own = w.waiting[row]
     own.part = part
     own.tokens = tokens
+    own.answer = answer
     own.deadline_s = deadline_s
     slack.join(w.members, 0, len(w.members), w.latency_s, w.waiting, w.queues, row, asked_s, behind_s, is_excused)
     return slack.together_s(w.members, 0, len(w.members), w.busy_s, tokens)
@@ -115,7 +117,7 @@ def next_look_s(w: SlackRows, now_s: float) -> tuple[float, float]:
 def compile_decisions() -> None:
     """Compile, or load, so that no request waits for it; takes seconds where nothing is on disk. Any thread will do."""
     w = slack_rows(RoutedModel(""))._replace(waiting=blank_rows(queue_parts.Waiting, 1))
-    join(w, 0, 0, 1.0, 0.0, 0.0, 0.0, False)
+    join(w, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, False)
     missed(w, 0.0)
     next_look_s(w, 0.0)
     bind(w, 0.0, True)

@@ -118,7 +118,8 @@ class SlackQueue:
         if slo is not None:
             due_s = asked_s + slo.ttft_ms / 1e3 + slo.ttft_ms_per_1k_prompt_tokens / 1e6 * tokens
         is_excused = call.is_excused or bool(call.generated)
-        work_s = join(self._w, row, part, float(tokens), asked_s, due_s, behind_s, is_excused)
+        answer = min(float(asked.max_tokens - len(call.generated)), self._model.served.mean_output_tokens)
+        work_s = join(self._w, row, part, float(tokens), answer, asked_s, due_s, behind_s, is_excused)
         self._backlogs[part].add(asked.account, work_s)
         self._calls[row], self._waits[call] = call, _Wait(row, now_s, work_s)
         self._look_at(0.0)

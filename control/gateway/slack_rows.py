@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from policies.answer_cost import answer_usd
 from policies.later_legs import Candidate, Flow, Route, Server
 from policies.queue_parts import EMPTY, PARTS, Queue, Waiting
 from policies.routing_table import PromptTimes, RoutedModel
@@ -66,6 +67,7 @@ def slack_rows(model: RoutedModel) -> SlackRows:
     zones = {zone: number for number, zone in enumerate(sorted({member.zone for member in model.members}))}
     times: dict[PromptTimes, int] = {}
     members, candidates, routes, legs, servers, flows = (list[tuple[float, ...]]() for _ in range(6))
+    usd = answer_usd(model)
     most_legs = max((len(route.legs) for route in model.routes), default=1)
     flow_zones: list[list[int]] = []
     for number, route in enumerate(model.routes):
@@ -75,7 +77,7 @@ def slack_rows(model: RoutedModel) -> SlackRows:
             legs.append((len(servers), len(able)))
             servers += [(n, zones[m.zone], m.units_per_s[leg.work_class]) for n, m in able]
             for n, m in able if place == 0 else ():
-                members.append(member_row(m.times, times, m.usd_per_hour, np.inf))
+                members.append(member_row(m.times, times, m.usd_per_hour, np.inf, usd.get((m.id, route.id), 0.0)))
                 candidates.append((n, number, zones[m.zone]))
         for flow in route.flows:
             flows.append((flow.requests_per_s, 0.0))

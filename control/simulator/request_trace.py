@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.fleet_file.problem import SpecError, SpecProblem
+from control.simulator.serving.requests import ANY_LENGTH
 from policies.priority import Priority
 from templates_lib.load.traces import BadRow, iterate_requests
 
@@ -26,6 +27,8 @@ class Stream:
     period_s: float
     """How long it speaks for: from 0 to where the next request would be."""
     priority: Priority = Priority.STANDARD
+    most_tokens: int = ANY_LENGTH
+    """What their clients allow an answer."""
 
     def scaled(self, factor: float) -> "Stream":
         """All gaps divided by `factor`: that many times the rate (Coral, section 6.1: uniform scaling)."""
@@ -40,6 +43,10 @@ class Stream:
         inside = (arrival_s >= 0) & (arrival_s < length_s)
         prompt, output = (np.tile(a, len(rounds))[inside] for a in (self.prompt_tokens, self.output_tokens))
         return Stream(arrival_s[inside], prompt, output, length_s)
+
+    def bounded(self, most_tokens: int) -> "Stream":
+        """The same of clients that allow an answer so many tokens: longer ones end there."""
+        return replace(self, output_tokens=np.minimum(self.output_tokens, most_tokens), most_tokens=most_tokens)
 
 
 def read_stream(path: Path) -> Stream:

@@ -45,6 +45,8 @@ class StreamSection(SpecSection):
     """Mean rate, to which all gaps of a trace are scaled alike; default: the trace's own."""
     priority: Priority = Priority.STANDARD
     """Of its requests: see `policies.priority`."""
+    max_tokens: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    """What its clients allow an answer, so that gateways know it before; longer answers end there. Default: nothing."""
     scale: Positive | None = None
     """The same as a factor on the trace's own rate."""
     from_minutes: NonNegative = 0.0
@@ -73,9 +75,8 @@ class StreamSection(SpecSection):
             "bursty": {"workload", "cv"},
             "diurnal": {"workload", "peak_to_trough", "peak_hour"},
         }
-        stray = sorted(
-            self.model_fields_set - own[kind] - {"model", "trace", "rates", "synthetic", "requests_per_s", "priority"}
-        )
+        of_all = {"model", "trace", "rates", "synthetic", "requests_per_s", "priority", "max_tokens"}
+        stray = sorted(self.model_fields_set - own[kind] - of_all)
         if stray:
             raise ValueError(f"{', '.join(stray)} cannot be given with {kind}")
         if self.synthetic and self.requests_per_s is None:

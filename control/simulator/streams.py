@@ -38,6 +38,13 @@ def stream_of(
 ) -> Stream:
     """`own`: the model's shape of lengths. What is left out of a file of lengths is added to `notes`; of a trace whose
     arrivals count too nothing is. Raises SpecError, TraceError, ValueError."""
+    whole = _unbounded(section, folder, own, span, seed, notes)
+    return whole if section.max_tokens is None else whole.bounded(section.max_tokens)
+
+
+def _unbounded(
+    section: StreamSection, folder: Path, own: WorkloadShape, span: Span, seed: tuple[int, ...], notes: list[str]
+) -> Stream:
     if section.trace is not None:
         return replace(_of_trace(section, section.trace, folder, span), priority=section.priority)
     shape = own if section.workload is None else shape_of(section.workload, folder, notes)

@@ -42,6 +42,7 @@ class Traffic:
             np.concatenate([stream.prompt_tokens for _, stream in streams])[order],
             np.concatenate([stream.output_tokens for _, stream in streams])[order],
             np.concatenate([np.full(len(stream.arrival_s), stream.priority.rank) for _, stream in streams])[order],
+            np.concatenate([np.full(len(stream.arrival_s), stream.most_tokens) for _, stream in streams])[order],
         )
         self._prompts = self._sums(self.requests.prompt_tokens)
         self._outputs = self._sums(self.requests.output_tokens)

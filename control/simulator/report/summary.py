@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from control.simulator.report.fate import Fate, Judged, share_within
 from control.simulator.report.over_time import spread
 from control.simulator.report.work import Work, work_of
 from control.simulator.result import Facts, SimulationResult
+from control.simulator.serving.requests import ANY_LENGTH
 from templates_lib.values.slo import Slo
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0)
@@ -183,7 +185,10 @@ def _known(share: float) -> float | None:
 
 def _fingerprints(result: SimulationResult) -> Fingerprints:
     requests, served = result.requests, result.served
-    columns = (requests.app, requests.arrival_s, requests.prompt_tokens, requests.output_tokens, requests.rank)
+    columns: list[NDArray[Any]] = [requests.app, requests.arrival_s, requests.prompt_tokens, requests.output_tokens]
+    columns.append(requests.rank)
+    if (requests.most_tokens < ANY_LENGTH).any():  # else they are what they were before clients could say it
+        columns.append(requests.most_tokens)
     plans = [(e.from_s, e.planned_usd_per_hour, sorted(e.unmet_requests_per_s.items())) for e in result.epochs]
     return Fingerprints(
         medley=version("medley-serving"),

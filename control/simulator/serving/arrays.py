@@ -13,7 +13,7 @@ from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.kernel import records as r
 from control.simulator.serving.kernel.world import Limits, World
 from control.simulator.serving.late_binding_rows import LateBindingRows, late_binding_rows
-from control.simulator.serving.requests import Requests
+from control.simulator.serving.requests import ANY_LENGTH, Requests
 from control.simulator.serving.settings import ServingSettings
 from control.timing.pipeline_model import PipelineModel
 from policies import queue_parts
@@ -23,8 +23,6 @@ from policies.rows import Ints, Rows, column, copied, rows_of, table_of
 PICKS = 256
 """Choices that are asked of a router at once, at the most."""
 _CALLS = 1024
-_ANY_LENGTH = 2**31 - 1
-"""Tokens of a request that stations of batches serve: they keep no context."""
 
 
 def limits_of(settings: ServingSettings) -> Limits:
@@ -94,6 +92,7 @@ def _of_requests(requests: Requests, most_legs: int) -> dict[str, Any]:
         "prompt": requests.prompt_tokens,
         "output": requests.output_tokens,
         "rank": requests.rank,
+        "most": requests.most_tokens,
         "fates": rows_of(r.Fate, len(requests), **dict.fromkeys(_TIMES, np.nan)),
         "places": np.full((len(requests), most_legs), -1, np.int32),
     }
@@ -250,7 +249,7 @@ def _apps(
     for number, name in enumerate(requests.apps):
         lives = [life for life, own in zip(fleet.instances, served, strict=True) if number in own]
         contexts = [x.station.max_context_tokens for x in lives if isinstance(x.station, PipelineModel)]
-        apps[number].context = min(contexts, default=_ANY_LENGTH if lives else 0)
+        apps[number].context = min(contexts, default=ANY_LENGTH if lives else 0)  # batches keep none
         apps[number].charge_at, apps[number].charges = spans[number]
         apps[number].member_at, apps[number].members = members[number]
         own = requests.output_tokens[requests.app == number]

@@ -8,6 +8,7 @@ import numpy as np
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.kernel import records as r
 from control.simulator.serving.kernel.world import World
+from policies.answer_cost import answer_usd
 from policies.later_legs import Candidate, Flow, Route, Server
 from policies.queue_parts import PARTS
 from policies.routing import BY_SLACK
@@ -123,9 +124,11 @@ def take_model(
     own.ttft_s_per_token = 0.0 if slo is None else slo.ttft_ms_per_1k_prompt_tokens / 1e6
     usable = {index[member.id]: member for member in model.members if member.id not in unusable}
     there = set(routes.values())
+    usd = {(index[member], routes[route]): of for (member, route), of in answer_usd(model).items()}
     for at in range(own.member_at, own.member_at + own.members):
         candidate = w.candidates[at]
         w.members[at].is_open = candidate.instance in usable and candidate.route in there
+        w.members[at].answer_usd = usd.get((candidate.instance, candidate.route), 0.0)
     for route in model.routes:
         row = w.routes[routes[route.id]]
         for place, leg in enumerate(route.legs):

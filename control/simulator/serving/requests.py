@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from policies.priority import Priority
 
+ANY_LENGTH = 2**31 - 1
+"""Tokens of what has no bound."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
@@ -24,6 +27,8 @@ class Requests:
     """(n,) ≥ 1: where each output ends."""
     rank: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
     """(n,) of each one's `Priority`; empty: all are standard."""
+    most_tokens: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    """(n,) ≥ 1: what each client allows its answer, as gateways know it before; empty: none says."""
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
@@ -31,6 +36,8 @@ class Requests:
         n = len(self.arrival_s)
         if not len(self.rank):
             object.__setattr__(self, "rank", np.full(n, Priority.STANDARD.rank, np.int8))
+        if not len(self.most_tokens):
+            object.__setattr__(self, "most_tokens", np.full(n, ANY_LENGTH, np.int32))
         if any(getattr(self, name).shape != (n,) for name in _DTYPES):
             raise ValueError("the columns of requests must be equally long and of one dimension")
         if n == 0:
@@ -43,6 +50,8 @@ class Requests:
         _refuse(self.prompt_tokens < 1, self.prompt_tokens, "has a prompt of {} tokens; at least 1 is needed")
         _refuse(self.output_tokens < 1, self.output_tokens, "has an output of {} tokens; at least 1 is needed")
         _refuse((self.rank < 0) | (self.rank >= len(Priority)), self.rank, "is of priority {}, which there is not")
+        over = self.output_tokens > self.most_tokens
+        _refuse(over, self.output_tokens, "has an output of {} tokens, more than its client allows")
         out = (self.app < 0) | (self.app >= len(self.apps))
         _refuse(out, self.app, f"is of app {{}}, but there are {len(self.apps)} of them")
 
@@ -56,6 +65,7 @@ _DTYPES = {
     "prompt_tokens": np.int32,
     "output_tokens": np.int32,
     "rank": np.int8,
+    "most_tokens": np.int32,
 }
 
 

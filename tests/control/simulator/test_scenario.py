@@ -6,6 +6,7 @@ import pytest
 
 from control.fleet_file.problem import SpecError
 from control.simulator.scenario import Scenario, read_scenario
+from control.simulator.serving.requests import ANY_LENGTH
 from policies.priority import Priority
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -64,6 +65,16 @@ def test_requests_have_the_priority_of_their_stream(tmp_path: Path) -> None:
     found = zip(of.arrival_s[is_batch], of.prompt_tokens[is_batch], of.output_tokens[is_batch], strict=True)
     assert {(float(at_s), int(prompt), int(output)) for at_s, prompt, output in found} == of_trace
     assert (of.rank[~is_batch] == Priority.STANDARD.rank).all()
+
+
+def test_clients_of_a_stream_allow_an_answer_so_many_tokens(tmp_path: Path) -> None:
+    of = read_scenario(changed(tmp_path, "repeat: true", "repeat: true, max_tokens: 7")).traffic.requests
+    is_bounded = of.most_tokens == 7
+    of_trace = {(6.0 * n, n % 100 + 1, min(n % 100 + 2, 7)) for n in range(300)}
+    found = zip(of.arrival_s[is_bounded], of.prompt_tokens[is_bounded], of.output_tokens[is_bounded], strict=True)
+    assert {(float(at_s), int(prompt), int(output)) for at_s, prompt, output in found} == of_trace
+    assert (of.most_tokens[~is_bounded] == ANY_LENGTH).all()
+    assert of.output_tokens[~is_bounded].max() > 7
 
 
 def test_a_trace_is_scaled_to_a_mean_rate(tmp_path: Path) -> None:

@@ -75,8 +75,14 @@ def _is_admitted(w: World, limits: Limits, request: int, now_s: float) -> bool:
 @compiled
 def _units(w: World, request: int, at: int) -> float:
     """Units that the request is charged by the row of `charges`."""
-    rule, output = w.charges[at], w.apps[w.app[request]].mean_output
+    rule, output = w.charges[at], _expected(w, request)
     return _units_of(rule.per_request, rule.per_prompt_token, rule.per_output_token, w.prompt[request], output)
+
+
+@compiled
+def _expected(w: World, request: int) -> float:
+    """Tokens of its answer, as admission expects them."""
+    return min(w.apps[w.app[request]].mean_output, float(w.most[request]))
 
 
 @compiled
@@ -91,7 +97,7 @@ def finish(w: World, limits: Limits, call: int, outcome: int, now_s: float) -> N
         app = w.apps[w.app[row.request]]
         for number in range(app.charges):
             work_class = w.charges[app.charge_at + number].work_class
-            w.done_s[work_class] -= (app.mean_output - fate.made) / w.booked[call, number]
+            w.done_s[work_class] -= (_expected(w, row.request) - fate.made) / w.booked[call, number]
     unlink(w.call_links, w.call_ends[0], call)
     w.call_links[call].next = w.state[0].free
     row.request = -1
@@ -214,6 +220,7 @@ def _join_queue(w: World, limits: Limits, call: int, now_s: float) -> None:
     row = w.waiting[call]
     row.part = number * queue_parts.PARTS + w.rank[request]
     row.tokens = w.prompt[request] + made
+    row.answer = min(float(w.most[request] - made), app.mean_output)
     # A call that was begun elsewhere starts anew: its client has tokens, and waits for the next.
     asked_s = now_s if made else w.arrival_s[request]
     row.deadline_s = asked_s + app.ttft_s + app.ttft_s_per_token * row.tokens - limits.reply_s

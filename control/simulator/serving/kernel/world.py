@@ -16,11 +16,13 @@ class World(NamedTuple):
     """Arrays of records, a row for each thing."""
 
     app: NDArray[np.int32]
-    """(n,) by request, as the next four."""
+    """(n,) by request, as the next five."""
     arrival_s: Floats
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
     rank: NDArray[np.int8]
+    most: NDArray[np.int32]
+    """Tokens that its answer may have, as gateways know it."""
     fates: Rows[r.Fate]
     places: NDArray[np.int32]
     """(n, most legs) the instance of each leg; -1: none."""
