@@ -28,7 +28,7 @@ def run(cache: Path, *arguments: str, interpreted: bool) -> list:
     environment = os.environ | {"TRITON_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     environment |= {"TRITON_INTERPRET": "1"} if interpreted else {}
     command = [str(VLLM_PYTHON), "-m", *arguments]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
