@@ -2,12 +2,12 @@
 
 A mean request costs what the capacity costs that it takes of each leg: the rent of a second over the requests that are
 certified for a second. Of the first leg the time of the prompt is known for each request; the rest grows with its
-answer. An aggregated instance makes that itself; behind a prefill instance it is made by decode instances, of which the
-plan's flows choose, so that it costs there what they cost together. What the hand-off takes of both is in the prompt's
-time and in their capacity. Of a request that is expected to have so many tokens that is the share which these are of a
-mean answer's.
+answer. An instance of a route of one leg makes that itself; of longer routes it is made by those of the later legs, of
+which the plan's flows choose, so that it costs there what they cost together. What the hand-off takes of both is in
+the prompt's time and in their capacity. Of a request that is expected to have so many tokens that is the share which
+these are of a mean answer's.
 
-Where a model has no instances of both kinds nothing is counted: the answer is made by the same instances, whoever takes
+Where a model has no routes of both kinds nothing is counted: the answer is made by the same instances, whoever takes
 the prompt, or nobody knows how long a mean one is.
 """
 

@@ -95,6 +95,7 @@ def test_requests_wait_for_an_engine_that_loads_and_go_on_behind_what_was_sent()
         assert at.ends()[3] == Finished(3, FinishReason.STOP, 2, 3)
         assert at.ends()[4] == Finished(4, FinishReason.LENGTH, 2)
         idle = Status(SchedulerState.READY, 0, 0, BLOCKS, BLOCKS, room=100, obeys_rules=True, others_units=0)
+        idle = msgspec.structs.replace(idle, prompt_tokens_free=16 * BLOCKS)
         await at.seen.until(lambda: msgspec.structs.replace(at.status(), places=None, is_shared=False) == idle)
 
     run(scenario)
